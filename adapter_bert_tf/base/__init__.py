@@ -1,0 +1,1 @@
+"""The frozen BERT: where it comes from, its vocabulary, its fingerprint."""

@@ -1,0 +1,139 @@
+"""A BERT's sizes, read from the configuration files that exist."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from adapter_bert_tf.encoder.activations import ACTIVATIONS
+from adapter_bert_tf.errors import UserError
+
+# Hugging Face says "gelu" for the erf form; Google's code says it for the tanh form.
+_HUGGING_FACE_ACTIVATIONS = {
+    "gelu": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_python": "gelu_erf",
+    "relu": "relu",
+    "tanh": "tanh",
+    "silu": "swish",
+    "swish": "swish",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """What determines a base, besides its weights."""
+
+    vocab_size: int
+    hidden_size: int
+    num_layers: int
+    num_attention_heads: int
+    inner_dim: int
+    max_sequence_length: int
+    type_vocab_size: int
+    inner_activation: str = "gelu"
+    output_dropout: float = 0.1
+    attention_dropout: float = 0.1
+    norm_epsilon: float = 1e-12
+
+    def encoder_arguments(self) -> dict[str, Any]:
+        """The arguments of `AdapterBertEncoder`."""
+        arguments = dataclasses.asdict(self)
+        return {**arguments, "inner_activation": ACTIVATIONS[self.inner_activation]}
+
+    def computation(self) -> dict[str, Any]:
+        """What changes the encoder's outputs and can't be read from the weights' shapes."""
+        return {
+            "num_attention_heads": self.num_attention_heads,
+            "inner_activation": self.inner_activation,
+            "norm_epsilon": self.norm_epsilon,
+        }
+
+
+def read_google_config(path: str) -> BertConfig:
+    """Reads a `bert_config.json`, as Google's checkpoints have it."""
+    raw = read_json_object(path)
+    if raw.get("embedding_size", raw.get("hidden_size")) != raw.get("hidden_size"):
+        raise UserError(f"{path}: embedding_size differs from hidden_size: not a plain BERT")
+    return _from_json(raw, path, {name: name for name in ACTIVATIONS}, norm_epsilon=1e-12)
+
+
+def read_hugging_face_config(path: str) -> BertConfig:
+    """Reads a `config.json`, as Hugging Face's checkpoints have it."""
+    raw = read_json_object(path)
+    if raw.get("model_type", "bert") != "bert":
+        raise UserError(f"{path}: model_type is {raw['model_type']!r}, expected 'bert'")
+    if raw.get("position_embedding_type", "absolute") != "absolute":
+        raise UserError(f"{path}: position_embedding_type must be 'absolute'")
+    epsilon = raw.get("layer_norm_eps", 1e-12)
+    return _from_json(raw, path, _HUGGING_FACE_ACTIVATIONS, norm_epsilon=epsilon)
+
+
+def config_from_shapes(shapes: Mapping[str, tuple[int, ...]], origin: str) -> BertConfig:
+    """Reads the sizes off Model Garden variables, where there is no configuration file."""
+    try:
+        words, hidden = shapes["word_embeddings/embeddings"]
+        return BertConfig(
+            vocab_size=words,
+            hidden_size=hidden,
+            num_layers=sum(path.endswith("/intermediate/bias") for path in shapes),
+            num_attention_heads=shapes["transformer/layer_0/self_attention/query/kernel"][1],
+            inner_dim=shapes["transformer/layer_0/intermediate/bias"][0],
+            max_sequence_length=shapes["position_embedding/embeddings"][0],
+            type_vocab_size=shapes["type_embeddings/embeddings"][0],
+        )
+    except (KeyError, ValueError, IndexError) as error:
+        raise UserError(f"{origin}: not a BERT of Model Garden: {error} is missing") from None
+
+
+def _from_json(raw: dict, path: str, activations: dict, norm_epsilon: float) -> BertConfig:
+    activation = raw.get("hidden_act", "gelu")
+    if activation not in activations:
+        raise UserError(
+            f"{path}: hidden_act {activation!r} is unknown; known are {', '.join(activations)}"
+        )
+    sizes = {
+        field: _positive(raw, name, path)
+        for field, name in (
+            ("vocab_size", "vocab_size"),
+            ("hidden_size", "hidden_size"),
+            ("num_layers", "num_hidden_layers"),
+            ("num_attention_heads", "num_attention_heads"),
+            ("inner_dim", "intermediate_size"),
+            ("max_sequence_length", "max_position_embeddings"),
+            ("type_vocab_size", "type_vocab_size"),
+        )
+    }
+    if sizes["hidden_size"] % sizes["num_attention_heads"]:
+        raise UserError(f"{path}: hidden_size must be a multiple of num_attention_heads")
+    return BertConfig(
+        **sizes,
+        inner_activation=activations[activation],
+        output_dropout=raw.get("hidden_dropout_prob", 0.1),
+        attention_dropout=raw.get("attention_probs_dropout_prob", 0.1),
+        norm_epsilon=norm_epsilon,
+    )
+
+
+def _positive(raw: dict, name: str, path: str) -> int:
+    value = raw.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UserError(f"{path}: {name} must be a whole number above 0, not {value!r}")
+    return value
+
+
+def read_json_object(path: str) -> dict[str, Any]:
+    """Reads a JSON file that holds one object."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except OSError as error:
+        raise UserError(f"{path}: {os.strerror(error.errno or 0)}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected a JSON object, not {type(value).__name__}")
+    return value

@@ -1,0 +1,81 @@
+"""Hugging Face's BERT folders."""
+
+import os
+import re
+
+import numpy as np
+import safetensors
+
+from adapter_bert_tf.base.base import Base, Tensors
+from adapter_bert_tf.base.bert_config import (
+    BertConfig,
+    read_hugging_face_config,
+    read_json_object,
+)
+from adapter_bert_tf.base.names import hugging_face_names, split_heads
+from adapter_bert_tf.base.vocabulary import Vocabulary, read_vocabulary
+from adapter_bert_tf.errors import UserError
+
+WEIGHTS = "model.safetensors"
+
+# Pre-training and task heads, and a buffer that older versions saved.
+_NOT_THE_ENCODER = re.compile(r"^(cls|classifier|qa_outputs)\.|\.position_ids$|^position_ids$")
+_OLD_NORM_NAMES = {"gamma": "weight", "beta": "bias"}
+
+
+def is_hugging_face_folder(folder: str) -> bool:
+    """Whether `folder` holds a Hugging Face model, readable or not."""
+    return os.path.exists(os.path.join(folder, "config.json"))
+
+
+def read_hugging_face_base(
+    folder: str, vocab_file: str | None = None, lower_case: bool | None = None
+) -> Base:
+    """Reads a folder with `config.json`, `vocab.txt` and `model.safetensors`."""
+    weights = os.path.join(folder, WEIGHTS)
+    if not os.path.exists(weights):
+        raise UserError(
+            f"{folder}: expected {WEIGHTS}; pickled weights (pytorch_model.bin) are not read, "
+            "as they can run code"
+        )
+    config = read_hugging_face_config(os.path.join(folder, "config.json"))
+    return Base(
+        origin=folder,
+        config=config,
+        vocabulary=_read_vocabulary(folder, vocab_file, lower_case),
+        read=lambda: _read_tensors(weights, config),
+    )
+
+
+def _read_vocabulary(
+    folder: str, vocab_file: str | None, lower_case: bool | None
+) -> Vocabulary | None:
+    settings = os.path.join(folder, "tokenizer_config.json")
+    if lower_case is None and os.path.exists(settings):
+        lower_case = read_json_object(settings).get("do_lower_case")
+    path = vocab_file or os.path.join(folder, "vocab.txt")
+    if vocab_file is None and not os.path.exists(path):
+        return None
+    return read_vocabulary(path, lower_case)
+
+
+def _read_tensors(weights: str, config: BertConfig) -> Tensors:
+    paths = hugging_face_names(config.num_layers)
+    try:
+        with safetensors.safe_open(weights, framework="np") as file:
+            for name in sorted(file.keys()):
+                if _NOT_THE_ENCODER.search(name):
+                    continue
+                path = paths.get(_today(name), name)
+                array = np.asarray(file.get_tensor(name), np.float32)
+                # PyTorch keeps kernels as [out, in].
+                array = array.T if path.endswith("/kernel") else array
+                yield path, split_heads(path, array, config.num_attention_heads)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise UserError(f"{weights}: not a readable safetensors file: {error}") from None
+
+
+def _today(name: str) -> str:
+    name = name.removeprefix("bert.")
+    stem, _, part = name.rpartition(".")
+    return f"{stem}.{_OLD_NORM_NAMES.get(part, part)}"

@@ -1,0 +1,1 @@
+"""BERT with bottleneck adapters, on Model Garden's encoder."""

@@ -1,0 +1,27 @@
+"""How the programs start and end."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from absl import app
+
+from adapter_bert_tf.errors import UserError
+
+# TensorFlow's notes about this machine, which would stand in front of our one line.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def run(main: Callable[[], None]) -> None:
+    """Parses the flags and calls `main`; a `UserError` ends with its one line and code 1."""
+
+    def guarded(arguments: Sequence[str]) -> None:
+        try:
+            if len(arguments) > 1:
+                raise UserError(f"{arguments[1]}: unexpected argument; flags start with --")
+            main()
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(1)
+
+    app.run(guarded)

@@ -1,0 +1,51 @@
+"""Files that are either whole or not there."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+from adapter_bert_tf.errors import UserError
+
+
+def write_atomically(path: str, content: bytes) -> None:
+    """Writes a file beside its place, then moves it there."""
+    folder = os.path.dirname(path) or "."
+    handle, beside = tempfile.mkstemp(dir=folder, prefix=f".{os.path.basename(path)}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(beside, 0o666 & ~_umask())
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+@contextlib.contextmanager
+def new_folder(path: str) -> Iterator[str]:
+    """Yields a folder beside `path` to write to, which becomes `path` if nothing goes wrong."""
+    if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
+        raise UserError(f"{path}: exists already, and is not overwritten")
+    parent = os.path.dirname(os.path.abspath(path))
+    try:
+        os.makedirs(parent, exist_ok=True)
+        beside = tempfile.mkdtemp(dir=parent, prefix=f".{os.path.basename(path)}.")
+    except OSError as error:
+        raise UserError(f"{path}: {os.strerror(error.errno or 0)}") from None
+    try:
+        yield beside
+        os.chmod(beside, 0o777 & ~_umask())
+        os.rename(beside, path)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

@@ -1,0 +1,1 @@
+"""Task packs: what tuning a task yields."""

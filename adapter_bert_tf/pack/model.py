@@ -1,0 +1,163 @@
+"""Between task packs and models."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from adapter_bert_tf.base.base import Base, digest_of
+from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
+from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
+from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.pack.pack import Pack, read_pack, read_tensors, write_pack
+from adapter_bert_tf.tuning.methods import Tuning
+from adapter_bert_tf.tuning.task_model import TaskModel
+
+
+def save_pack(
+    model: TaskModel,
+    folder: str | os.PathLike,
+    *,
+    task: str | None = None,
+    labels: Sequence[str] = (),
+    metrics: Mapping[str, float] | None = None,
+) -> None:
+    """Saves what was tuned of `model`, without the base.
+
+    Args:
+      model: A model whose encoder comes from `load_encoder`.
+      folder: Where to; an older pack there is replaced.
+      task: Name of the task.
+      labels: Names of the classes, in the order of the logits.
+      metrics: Values that the model reached.
+    """
+    base = _base_of(model.encoder)
+    variables = model.variables_by_path()
+    pack = Pack(
+        base={
+            "origin": base.origin,
+            "fingerprint": base.fingerprint,
+            "layer_norm_fingerprint": base.layer_norm_fingerprint,
+        },
+        adapter=model.encoder.adapter,
+        tuning=model.tuning,
+        head={"kind": model.head.kind, "settings": model.head.settings()},
+        task=task,
+        labels=list(labels),
+        metrics={name: float(value) for name, value in (metrics or {}).items()},
+        vocabulary=base.vocabulary.describe() if base.vocabulary else None,
+        weights="",
+        sha256="",
+    )
+    tuned = _tuned(variables, model.tuning)
+    write_pack(folder, pack, {path: variables[path].numpy() for path in sorted(tuned)})
+
+
+def load_pack(model: TaskModel | AdapterBertEncoder, folder: str | os.PathLike) -> TaskModel:
+    """Loads a pack onto the base that it was tuned on.
+
+    What the pack does not bring gets the base's own values again, so packs can be switched in
+    any order. On an error the model stays as it was.
+
+    Args:
+      model: A model, which gets the pack's head if its own is another, or an encoder.
+      folder: The pack's folder.
+
+    Returns:
+      The model.
+    """
+    encoder = model.encoder if isinstance(model, TaskModel) else model
+    pack = read_pack(folder)
+    _check_fits(encoder, pack, os.fspath(folder))
+    tensors = read_tensors(folder, pack)
+    head = model.head if isinstance(model, TaskModel) else None
+    if head is None or {"kind": head.kind, "settings": head.settings()} != pack.head:
+        head = pack.make_head()
+        head.ensure_built(encoder.hidden_size)
+    variables = variables_by_path(encoder) | {
+        f"head/{path}": variable for path, variable in variables_by_path(head).items()
+    }
+    _check_tensors(variables, pack, tensors, os.path.join(folder, pack.weights))
+    tensors |= _to_restore(encoder, except_for=tensors)
+    if not isinstance(model, TaskModel):
+        model = TaskModel(encoder, head, pack.tuning)
+    for path, array in tensors.items():
+        variables[path].assign(array)
+    if model.head is not head:
+        model.set_head(head)
+    model.set_tuning(pack.tuning)
+    return model
+
+
+def _base_of(encoder: AdapterBertEncoder) -> Base:
+    base = getattr(encoder, "base", None)
+    if base is None:
+        raise ValueError("the encoder has no base: it has to come from load_encoder")
+    return base
+
+
+def _tuned(paths: Mapping[str, object], tuning: Tuning) -> set[str]:
+    """What a pack holds: all that is trained, and adapters even where they are not.
+
+    An adapter that was left at its start is not in the base, yet it changes the outputs.
+    """
+    return tuning.trained(paths) | {path for path in paths if is_adapter(path)}
+
+
+def _check_fits(encoder: AdapterBertEncoder, pack: Pack, folder: str) -> None:
+    base = _base_of(encoder)
+    tuned_on = f"{folder}: was tuned on another base ({pack.base.get('origin')}), not {base.origin}"
+    if pack.base.get("fingerprint") != base.fingerprint:
+        raise UserError(tuned_on)
+    not_brought = set(base.digests) - pack.tuning.trained(base.digests)
+    same_norms = pack.base.get("layer_norm_fingerprint") == base.layer_norm_fingerprint
+    if not same_norms and any(is_layer_norm(path) for path in not_brought):
+        raise UserError(f"{tuned_on}: the LayerNorms differ")
+    if base.vocabulary and pack.vocabulary and pack.vocabulary != base.vocabulary.describe():
+        raise UserError(f"{folder}: was tuned with another vocabulary or lower-casing")
+    if pack.adapter and not encoder.adapter:
+        raise UserError(f"{folder}: was tuned with adapters, the encoder has none")
+    if encoder.adapter and not pack.adapter:
+        raise UserError(f"{folder}: was tuned without adapters, the encoder has some")
+    if pack.adapter and encoder.adapter:
+        for field in pack.adapter.differences(encoder.adapter, encoder.num_layers):
+            raise UserError(
+                f"{folder}: was tuned with adapter {field} {getattr(pack.adapter, field)}, "
+                f"the encoder has {getattr(encoder.adapter, field)}"
+            )
+
+
+def _check_tensors(variables, pack: Pack, tensors: dict[str, np.ndarray], path: str) -> None:
+    expected = _tuned(variables, pack.tuning)
+    for title, names in (
+        ("missing", expected - tensors.keys()),
+        ("additional", tensors.keys() - expected),
+    ):
+        if names:
+            raise UserError(f"{path}: {title} tensors: {some(names)}")
+    for name, array in tensors.items():
+        if variables[name].shape != array.shape or array.dtype != np.float32:
+            raise UserError(
+                f"{path}: {name} is {array.dtype} {list(array.shape)}, "
+                f"expected float32 {list(variables[name].shape)}"
+            )
+
+
+def _to_restore(
+    encoder: AdapterBertEncoder, except_for: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Reads again what earlier tuning has changed of the base."""
+    base = _base_of(encoder)
+    variables = variables_by_path(encoder)
+    changed = {
+        path
+        for path, digest in base.digests.items()
+        if path not in except_for and digest_of(variables[path].numpy()) != digest
+    }
+    if not changed:
+        return {}
+    arrays = {path: array for path, array in base.read() if path in changed}
+    for path in changed:
+        if path not in arrays or digest_of(arrays[path]) != base.digests[path]:
+            raise UserError(f"{base.origin}: {path} has changed since it was loaded")
+    return arrays

@@ -1,0 +1,72 @@
+"""The model of a task."""
+
+import itertools
+
+import tensorflow as tf
+import tf_keras
+
+from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
+from adapter_bert_tf.encoder.variables import leaves
+from adapter_bert_tf.head.head import Head
+from adapter_bert_tf.tuning.methods import Tuning
+
+
+class TaskModel(tf_keras.Model):
+    """An encoder with a head on it, and what of them is trained.
+
+    Args:
+      encoder: The encoder, from `load_encoder`.
+      head: The task's head.
+      tuning: The tuning method.
+
+    Example:
+      ```
+      model = TaskModel(load_encoder("minilm"), ClassificationHead(classes=2))
+      model.compile(optimizer=create_optimizer(3e-4, steps=100, warmup_steps=10),
+                    loss=model.head.loss)
+      ```
+    """
+
+    def __init__(self, encoder: AdapterBertEncoder, head: Head, tuning: Tuning = Tuning()):
+        super().__init__(name="task")
+        self.encoder = encoder
+        self.encoder.ensure_built()
+        self.set_head(head)
+        self.set_tuning(tuning)
+
+    def set_head(self, head: Head) -> None:
+        """Puts another head on the encoder; the model has to be compiled anew to be trained."""
+        head.ensure_built(self.encoder.hidden_size)
+        self.head = head
+        # Keras would go on with the graphs that it traced for the old head.
+        self.train_function = self.test_function = self.predict_function = None
+
+    def set_tuning(self, tuning: Tuning) -> None:
+        """Makes exactly what `tuning` trains trainable."""
+        self.tuning = tuning
+        trained = tuning.trained(self.variables_by_path())
+        for layer, variables in self._leaves():
+            layer.trainable = not trained.isdisjoint(variables)
+
+    def call(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+        return self.head(self.encoder(inputs))
+
+    def variables_by_path(self) -> dict[str, tf.Variable]:
+        """All variables: the encoder's under their own paths, the head's below `head/`."""
+        return {path: variable for _, own in self._leaves() for path, variable in own.items()}
+
+    def _leaves(self):
+        return itertools.chain(leaves(self.encoder), leaves(self.head, "head/"))
+
+    def train_step(self, data):
+        """Keras's step, with a tape that watches only what is trained.
+
+        The default tape watches frozen variables as well, and so records all that they feed.
+        """
+        inputs, labels, weights = tf_keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self.trainable_variables)
+            outputs = self(inputs, training=True)
+            loss = self.compute_loss(inputs, labels, outputs, weights)
+        self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+        return self.compute_metrics(inputs, labels, outputs, weights)

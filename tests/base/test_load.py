@@ -1,0 +1,252 @@
+import functools
+import http.server
+import json
+import os
+import shutil
+import tarfile
+import threading
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from official.legacy.bert import configs
+from official.nlp.tools import export_tfhub_lib, tf2_bert_encoder_checkpoint_converter
+
+from adapter_bert_tf import AdapterConfig, UserError, load_encoder
+from adapter_bert_tf.base.presets import HUB_PRESETS
+from adapter_bert_tf.base.tf_checkpoint import write_checkpoint
+from tests import tiny
+
+
+def _output(encoder):
+    return encoder(tiny.inputs())["pooled_output"].numpy()
+
+
+@pytest.fixture(scope="session")
+def model_garden(bert, tmp_path_factory) -> str:
+    """The tiny BERT as Model Garden's own converter makes it a TF2 checkpoint."""
+    folder = tmp_path_factory.mktemp("model_garden")
+    config = configs.BertConfig.from_json_file(f"{bert}/bert_config.json")
+    # The converter imports TF1's `tf.train`, and means to run with eager execution on.
+    tf2_bert_encoder_checkpoint_converter.convert_checkpoint(
+        config, f"{folder}/bert_model.ckpt", f"{bert}/bert_model.ckpt", "encoder"
+    )
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def hub_model(bert, model_garden, tmp_path_factory) -> str:
+    """The tiny BERT as Model Garden's own tool exports it for TF-Hub."""
+    folder = str(tmp_path_factory.mktemp("hub") / "model")
+    export_tfhub_lib.export_model(
+        folder,
+        bert_config=configs.BertConfig.from_json_file(f"{bert}/bert_config.json"),
+        model_checkpoint_path=f"{model_garden}/bert_model.ckpt-1",
+        with_mlm=False,
+        vocab_file=f"{bert}/vocab.txt",
+        do_lower_case=False,
+    )
+    return folder
+
+
+def _hugging_face_name(google: str) -> str:
+    name = google.replace("/", ".").replace("layer_", "layer.")
+    for old, new in (("kernel", "weight"), ("gamma", "weight"), ("beta", "bias")):
+        name = name.removesuffix(old) + new if name.endswith(old) else name
+    return f"{name}.weight" if name.endswith("_embeddings") else name
+
+
+def _write_hugging_face(folder, rename=lambda name: name, extra=None, **changes) -> str:
+    os.makedirs(folder, exist_ok=True)
+    tensors = {
+        rename(_hugging_face_name(name)): np.ascontiguousarray(
+            array.T if name.endswith("kernel") else array
+        )
+        for name, array in tiny.google_tensors().items()
+    }
+    safetensors.numpy.save_file(tensors | (extra or {}), f"{folder}/model.safetensors")
+    with open(f"{folder}/config.json", "w") as file:
+        json.dump({**tiny.CONFIG, "hidden_act": "gelu_new", **changes}, file)
+    return str(folder)
+
+
+def test_all_formats_of_one_bert_give_the_same_encoder(bert, model_garden, hub_model, tmp_path):
+    expected = load_encoder(bert, None)
+    for other in (model_garden, hub_model, _write_hugging_face(tmp_path)):
+        encoder = load_encoder(other, None)
+        np.testing.assert_array_equal(_output(encoder), _output(expected))
+        assert encoder.base.fingerprint == expected.base.fingerprint
+        assert encoder.base.layer_norm_fingerprint == expected.base.layer_norm_fingerprint
+
+
+def test_a_checkpoint_prefix_and_model_garden_with_a_config(bert, model_garden):
+    expected = _output(load_encoder(bert, None))
+    np.testing.assert_array_equal(_output(load_encoder(f"{bert}/bert_model.ckpt", None)), expected)
+    encoder = load_encoder(model_garden, None, config_file=f"{bert}/bert_config.json")
+    np.testing.assert_array_equal(_output(encoder), expected)
+
+
+def test_hub_model_brings_vocabulary_and_lower_case(bert, hub_model):
+    vocabulary = load_encoder(hub_model, None).base.vocabulary
+    assert vocabulary.tokens == load_encoder(bert, None).base.vocabulary.tokens
+    assert vocabulary.lower_case is False
+    assert load_encoder(bert, None).base.vocabulary.lower_case is True
+
+
+def test_hub_handle_is_downloaded(bert, hub_model, tmp_path, monkeypatch):
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        archive.add(hub_model, arcname=".")
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        handle = f"http://127.0.0.1:{server.server_port}/model.tar.gz"
+        # A preset is a name for such a handle.
+        monkeypatch.setitem(HUB_PRESETS, "bert-tiny", handle)
+        encoder = load_encoder("bert-tiny", None)
+        with pytest.raises(UserError, match="missing.tar.gz"):
+            load_encoder(handle.replace("model.tar.gz", "missing.tar.gz"))
+        server.shutdown()
+    np.testing.assert_array_equal(_output(encoder), _output(load_encoder(bert, None)))
+
+
+def _old_norm_names(name: str) -> str:
+    if "LayerNorm" not in name:
+        return name
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+        "LayerNorm.bias", "LayerNorm.beta"
+    )
+
+
+@pytest.mark.parametrize("rename", [lambda name: name.removeprefix("bert."), _old_norm_names])
+def test_hugging_face_names_new_and_old(bert, tmp_path, rename):
+    extra = {
+        "cls.predictions.bias": np.zeros([3], np.float32),
+        "bert.embeddings.position_ids": np.zeros([1, 3], np.int64),
+    }
+    encoder = load_encoder(_write_hugging_face(tmp_path, rename, extra), None)
+    np.testing.assert_array_equal(_output(encoder), _output(load_encoder(bert, None)))
+
+
+def test_hugging_face_activation_epsilon_and_lower_case(bert, tmp_path):
+    folder = _write_hugging_face(tmp_path, hidden_act="gelu", layer_norm_eps=1e-3)
+    shutil.copy(f"{bert}/vocab.txt", folder)
+    with open(f"{folder}/tokenizer_config.json", "w") as file:
+        json.dump({"do_lower_case": False}, file)
+    base = load_encoder(folder, None).base
+    assert base.config.inner_activation == "gelu_erf"
+    assert base.config.norm_epsilon == 1e-3
+    assert base.vocabulary.lower_case is False
+    assert base.fingerprint != load_encoder(bert, None).base.fingerprint
+
+
+def test_half_precision_weights_are_read(bert, tmp_path):
+    folder = _write_hugging_face(tmp_path)
+    path = f"{folder}/model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    safetensors.numpy.save_file({n: a.astype(np.float16) for n, a in tensors.items()}, path)
+    difference = _output(load_encoder(folder, None)) - _output(load_encoder(bert, None))
+    assert 0 < np.abs(difference).max() < 0.02
+
+
+def test_cased_vocabulary_is_known_by_its_capitals(tmp_path):
+    folder = tiny.write_google_bert(tmp_path)
+    with open(f"{folder}/vocab.txt") as file:
+        text = file.read()
+    with open(f"{folder}/vocab.txt", "w") as file:
+        file.write(text.replace("w7\n", "Paris\n"))
+    assert load_encoder(folder, None).base.vocabulary.lower_case is False
+    assert load_encoder(folder, None, lower_case=True).base.vocabulary.lower_case is True
+
+
+def test_optimizer_slots_and_pretraining_heads_are_passed_over(bert, tmp_path):
+    folder = tiny.write_google_bert(tmp_path)
+    tensors = tiny.google_tensors()
+    more = {f"{name}/adam_{slot}": array for name, array in tensors.items() for slot in "mv"}
+    more |= {"cls/predictions/output_bias": np.zeros([3]), "global_step": np.int64(7)}
+    write_checkpoint(f"{folder}/bert_model.ckpt", tensors | more)
+    np.testing.assert_array_equal(
+        _output(load_encoder(folder, None)), _output(load_encoder(bert, None))
+    )
+
+
+def _without(folder, name):
+    tensors = tiny.google_tensors()
+    del tensors[name]
+    write_checkpoint(f"{folder}/bert_model.ckpt", tensors)
+
+
+def _with(folder, name):
+    tensors = {**tiny.google_tensors(), name: np.zeros([2], np.float32)}
+    write_checkpoint(f"{folder}/bert_model.ckpt", tensors)
+
+
+def _cut(path):
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda f: _without(f, "bert/pooler/dense/bias"), "missing: pooler_transform/bias"),
+        (lambda f: _with(f, "bert/encoder/extra"), "left over: bert/encoder/extra"),
+        (lambda f: tiny.write_config(f, hidden_size=32), "another shape: .*instead of"),
+        (lambda f: tiny.write_config(f, num_hidden_layers=2), "left over: .*layer_2"),
+        (lambda f: tiny.write_config(f, num_hidden_layers=4), "missing: .*layer_3"),
+        (lambda f: tiny.write_config(f, hidden_act="step"), "hidden_act 'step'"),
+        (lambda f: tiny.write_config(f, vocab_size="many"), "vocab_size"),
+        (lambda f: tiny.write_config(f, num_attention_heads=5), "multiple"),
+        (lambda f: open(f"{f}/bert_config.json", "w").write("{"), "bert_config.json: not JSON"),
+        (lambda f: open(f"{f}/bert_config.json", "w").write("[]"), "expected a JSON object"),
+        (lambda f: open(f"{f}/vocab.txt", "a").write("one more\n"), "51 tokens.* says 50"),
+        (lambda f: open(f"{f}/vocab.txt", "wb").write(b"\xff\n"), "not UTF-8"),
+        (lambda f: os.unlink(f"{f}/bert_config.json"), "expected bert_config.json beside it"),
+        (lambda f: _cut(f"{f}/bert_model.ckpt.data-00000-of-00001"), "can't read"),
+        (lambda f: _cut(f"{f}/bert_model.ckpt.index"), "not a readable TF checkpoint"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_one_line(tmp_path, spoil, told):
+    folder = tiny.write_google_bert(tmp_path)
+    spoil(folder)
+    with pytest.raises(UserError, match=told) as error:
+        load_encoder(folder, None)
+    assert "\n" not in str(error.value)
+    assert folder in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("bert", "told"),
+    [
+        ("bert-base-uncasd", "did you mean bert-base-uncased"),
+        ("/nowhere", "no such folder"),
+    ],
+)
+def test_unknown_names_are_told(bert, told):
+    with pytest.raises(UserError, match=told):
+        load_encoder(bert)
+
+
+def test_folders_without_a_bert_are_told(tmp_path):
+    with pytest.raises(UserError, match="holds no BERT"):
+        load_encoder(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="pickled weights"):
+        load_encoder(tmp_path)
+    _write_hugging_face(tmp_path)
+    _cut(tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match="not a readable safetensors file"):
+        load_encoder(tmp_path)
+
+
+def test_several_checkpoints_need_a_choice(tmp_path):
+    folder = tiny.write_google_bert(tmp_path)
+    for name in ("a.ckpt", "b.ckpt"):
+        write_checkpoint(f"{folder}/{name}", tiny.google_tensors())
+    assert load_encoder(folder, None).base.origin == f"{folder}/bert_model.ckpt"
+    os.unlink(f"{folder}/bert_model.ckpt.index")
+    with pytest.raises(UserError, match=r"several checkpoints \(a.ckpt, b.ckpt\)"):
+        load_encoder(folder)
+
+
+def test_default_is_the_originals_adapter(bert):
+    assert load_encoder(bert).adapter == AdapterConfig(size=64, init_scale=1e-3)

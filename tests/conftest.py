@@ -1,0 +1,36 @@
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from tests import tiny
+
+# Two devices, for what is distributed. TensorFlow takes this only before it first runs.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory) -> str:
+    """A folder with a tiny random BERT in Google's format."""
+    return tiny.write_google_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="session")
+def reference() -> pathlib.Path:
+    """Numbers of the original program, where they are at hand."""
+    folder = pathlib.Path(__file__).parents[2] / "shared" / "reference"
+    if not folder.is_dir():
+        pytest.skip(f"no reference numbers at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def two_devices() -> tf.distribute.Strategy:
+    """Two logical CPUs; one strategy for all, as two in a process mix up their collectives."""
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from adapter_bert_tf.encoder.flat_dense import FlatDense
+
+CASES = [
+    ("abc,cd->abd", (None, 7), "d", [2, 3, 5]),
+    ("abc,cde->abde", (None, 2, 4), "de", [2, 3, 5]),
+    ("abcd,cde->abe", (None, 6), "e", [2, 3, 4, 5]),
+    ("...x,xy->...y", 7, "y", [2, 3, 5]),
+]
+
+
+@pytest.mark.parametrize(("equation", "output_shape", "bias_axes", "shape"), CASES)
+def test_equals_einsum_dense(equation, output_shape, bias_axes, shape):
+    x = tf.random.normal(shape)
+    theirs = tf_keras.layers.EinsumDense(
+        equation, output_shape, bias_axes=bias_axes, activation="tanh", bias_initializer="normal"
+    )
+    expected = theirs(x)
+    ours = FlatDense.like(theirs)
+    ours(x)
+    assert [v.shape for v in ours.weights] == [v.shape for v in theirs.weights]
+    ours.set_weights(theirs.get_weights())
+    np.testing.assert_allclose(ours(x), expected, atol=1e-6)
+
+    unknown = tf.function(ours.__call__, input_signature=[tf.TensorSpec([None] * len(shape))])
+    np.testing.assert_allclose(unknown(x), expected, atol=1e-6)
+
+
+def test_its_product_is_a_2d_matmul():
+    layer = FlatDense("abc,cd->abd", (None, 7), bias_axes="d")
+    graph = tf.function(layer.__call__).get_concrete_function(tf.TensorSpec([2, 3, 5])).graph
+    types = [op.type for op in graph.get_operations()]
+    assert types.count("MatMul") == 1
+    assert not {"Einsum", "BatchMatMulV2"} & set(types)
+
+
+def test_hands_the_input_on():
+    x = tf.random.normal([2, 3, 5])
+    first = FlatDense("abc,cd->abd", (None, 7), bias_axes="d", keeps_input=True)
+    second = FlatDense("abc,cd->abd", (None, 4), bias_axes="d")
+    outputs, carried = second(first(x))
+    assert outputs.shape == [2, 3, 4]
+    np.testing.assert_array_equal(carried, x)

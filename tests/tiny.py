@@ -1,0 +1,79 @@
+"""A BERT small enough for a unit test, and what goes into it."""
+
+import json
+import os
+
+import numpy as np
+
+from adapter_bert_tf.base.names import google_names
+from adapter_bert_tf.base.tf_checkpoint import write_checkpoint
+
+LAYERS, WIDTH, HEADS, INNER, WORDS, LENGTH = 3, 16, 4, 24, 50, 32
+
+CONFIG = {
+    "vocab_size": WORDS,
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": INNER,
+    "max_position_embeddings": LENGTH,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+}
+
+
+def google_tensors(seed: int = 0) -> dict[str, np.ndarray]:
+    """Random values for every variable of Google's checkpoint."""
+    random = np.random.default_rng(seed)
+    return {
+        name: random.normal(size=_shape(name), scale=0.3).astype(np.float32)
+        + (1 if name.endswith("gamma") else 0)
+        for name in google_names(LAYERS)
+    }
+
+
+def _shape(name: str) -> tuple[int, ...]:
+    if name.endswith("embeddings"):
+        rows = {"word": WORDS, "posi": LENGTH, "toke": 2}[name.split("/")[-1][:4]]
+        return rows, WIDTH
+    inputs = INNER if "/output/dense" in name and "attention" not in name else WIDTH
+    outputs = INNER if "/intermediate/" in name else WIDTH
+    return (inputs, outputs) if name.endswith("kernel") else (outputs,)
+
+
+def write_google_bert(folder, seed: int = 0, vocabulary: bool = True, **changes) -> str:
+    """Writes a folder in Google's format, and returns its path."""
+    os.makedirs(folder, exist_ok=True)
+    write_checkpoint(os.path.join(folder, "bert_model.ckpt"), google_tensors(seed))
+    write_config(folder, **changes)
+    if vocabulary:
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{i}" for i in range(WORDS - 4))]
+        with open(os.path.join(folder, "vocab.txt"), "w") as file:
+            file.write("\n".join(tokens) + "\n")
+    return str(folder)
+
+
+def write_config(folder, **changes) -> str:
+    """Writes a `bert_config.json`, and returns its path."""
+    path = os.path.join(folder, "bert_config.json")
+    with open(path, "w") as file:
+        json.dump({**CONFIG, **changes}, file)
+    return path
+
+
+def inputs(rows: int = 4, length: int = 10, seed: int = 1) -> dict[str, np.ndarray]:
+    """A batch with padding and two segments."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(3, length + 1, size=[rows, 1])
+    lengths[0] = length
+    mask = (np.arange(length) < lengths).astype(np.int32)
+    ids = random.integers(4, WORDS, size=[rows, length]).astype(np.int32)
+    segments = (np.arange(length) >= lengths // 2).astype(np.int32)
+    return {
+        "input_word_ids": ids * mask,
+        "input_mask": mask,
+        "input_type_ids": segments * mask,
+    }

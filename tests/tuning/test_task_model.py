@@ -1,0 +1,187 @@
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from adapter_bert_tf import (
+    AdapterConfig,
+    ClassificationHead,
+    RegressionHead,
+    SpanHead,
+    TaskModel,
+    Tuning,
+    create_optimizer,
+    load_encoder,
+)
+from tests import tiny
+
+LABELS = np.array([0, 1, 2, 1])
+
+
+def _model(bert, adapter=AdapterConfig(size=4, init_scale=0.1), tuning=Tuning(), head=None):
+    model = TaskModel(load_encoder(bert, adapter), head or ClassificationHead(3, 0.0), tuning)
+    model.compile(optimizer=create_optimizer(1e-2, 20, 0), loss=model.head.loss)
+    return model
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    """Without dropout, so that two trainings can be compared."""
+    return tiny.write_google_bert(
+        tmp_path_factory.mktemp("still"), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+
+
+def _values(model):
+    return {path: variable.numpy() for path, variable in model.variables_by_path().items()}
+
+
+@pytest.mark.parametrize(
+    "tuning",
+    [
+        Tuning("adapters"),
+        Tuning("adapters", layer_norms=False),
+        Tuning("adapters", from_layer=2),
+        Tuning("full"),
+        Tuning("top_k", k=1),
+        Tuning("layer_norm"),
+        Tuning("head"),
+    ],
+    ids=str,
+)
+def test_exactly_what_is_trained_changes_and_has_optimizer_state(bert, tuning):
+    model = _model(bert, AdapterConfig(size=4, init_scale=0.1), tuning)
+    model.run_eagerly = True  # Quicker than tracing, for two steps.
+    before = _values(model)
+    for _ in range(2):
+        model.train_on_batch(tiny.inputs(), LABELS)
+    changed = {path for path, value in _values(model).items() if (value != before[path]).any()}
+    trained = tuning.trained(before)
+    # A key's bias shifts all scores of a query alike: its gradient is 0, and biases don't decay.
+    assert trained - changed <= {path for path in trained if path.endswith("key/bias")}
+    assert changed <= trained
+    slots = sum(variable.shape.num_elements() for variable in model.optimizer.variables)
+    parameters = sum(before[path].size for path in trained)
+    # Two moments for each; the counter and the learning rate are one number each.
+    assert 2 * parameters <= slots <= 2 * parameters + 2
+
+
+@pytest.mark.parametrize(
+    ("head", "labels"),
+    [
+        (RegressionHead(0.0), np.array([0.0, 1.0, -1.0, 2.0])),
+        (SpanHead(), np.array([[0, 1], [2, 2], [1, 2], [0, 0]])),
+        (ClassificationHead(3, 0.0), LABELS),
+    ],
+)
+def test_every_head_learns(bert, head, labels):
+    model = _model(bert, head=head)
+    losses = [model.train_on_batch(tiny.inputs(), labels) for _ in range(20)]
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def _step_graph(model):
+    model.make_train_function()
+    batch = (tiny.inputs(), LABELS)
+    step = tf.function(lambda data: model.train_step(data)).get_concrete_function(batch)
+    return step.graph.get_operations()
+
+
+def _differentiated_layers(operations) -> set[int]:
+    names = [op.name for op in operations if "gradient_tape" in op.name]
+    assert names
+    return {int(match[1]) for name in names if (match := re.search(r"layer_(\d+)/", name))}
+
+
+def test_the_backward_pass_ends_at_the_lowest_trained_layer(bert):
+    products = []
+    for lowest in range(tiny.LAYERS):
+        adapter = AdapterConfig(size=4, layers=range(lowest, tiny.LAYERS))
+        operations = _step_graph(_model(bert, adapter, Tuning(from_layer=lowest)))
+        assert _differentiated_layers(operations) == set(range(lowest, tiny.LAYERS))
+        products.append(sum(op.type == "MatMul" for op in operations))
+    # Forward: 6 in a layer, 4 for its adapters. Backward: 6 through a layer, 8 for its adapters.
+    saved = -np.diff(products)
+    assert saved[1] == (6 + 8) + 4
+    # With LayerNorms trained everywhere the pass goes down to the embeddings.
+    adapter = AdapterConfig(size=4, layers=[2])
+    assert _differentiated_layers(_step_graph(_model(bert, adapter))) == {0, 1, 2}
+
+
+def test_frozen_variables_are_not_differentiated(bert):
+    """Only the adapters' products have a gradient for their kernel: a transposed left side."""
+    operations = _step_graph(_model(bert, tuning=Tuning(layer_norms=False)))
+    kernels = [
+        op
+        for op in operations
+        if op.type == "MatMul" and "gradient_tape" in op.name and op.get_attr("transpose_a")
+    ]
+    adapters_and_head = 4 * tiny.LAYERS + 1
+    assert len(kernels) == adapters_and_head
+
+
+def _trained_losses(bert, steps=3, **compile_options):
+    model = _model(bert)
+    initial = np.random.default_rng(5)
+    for path, variable in sorted(model.variables_by_path().items()):
+        if path.startswith("head/") or "adapter" in path:
+            variable.assign(initial.normal(size=variable.shape, scale=0.1))
+    model.compile(optimizer=create_optimizer(1e-2, 20, 0), loss=model.head.loss, **compile_options)
+    losses = [float(model.train_on_batch(tiny.inputs(), LABELS)) for _ in range(steps)]
+    return losses, _values(model)
+
+
+def test_compiles_under_xla_with_the_same_loss(bert):
+    plain, _ = _trained_losses(bert)
+    compiled, _ = _trained_losses(bert, jit_compile=True)
+    np.testing.assert_allclose(compiled, plain, atol=1e-4)
+
+
+def test_two_devices_give_the_result_of_one(bert, two_devices):
+    losses, values = _trained_losses(bert)
+    with two_devices.scope():
+        two_losses, two_values = _trained_losses(bert)
+    np.testing.assert_allclose(two_losses, losses, atol=1e-5)
+    for path, value in two_values.items():
+        np.testing.assert_allclose(value, values[path], atol=1e-5, err_msg=path)
+
+
+def _dropout_losses(folder, strategy, **options) -> set[float]:
+    """Losses of steps that change nothing: they differ by the dropout alone."""
+    with strategy.scope():
+        model = _model(folder, tuning=Tuning("head"))
+        model.compile(optimizer=create_optimizer(0.0, 20, 0), loss=model.head.loss, **options)
+    return {float(model.train_on_batch(tiny.inputs(), LABELS)) for _ in range(4)}
+
+
+@pytest.mark.parametrize("options", [{"jit_compile": True}, {"jit_compile": False}])
+def test_dropout_is_random_under_xla_and_on_two_devices(tmp_path, two_devices, options):
+    folder = tiny.write_google_bert(tmp_path, hidden_dropout_prob=0.5)
+    strategy = tf.distribute.get_strategy() if options["jit_compile"] else two_devices
+    assert len(_dropout_losses(folder, strategy, **options)) == 4
+
+
+_BFLOAT16 = """
+import sys, tf_keras
+tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
+from tests.tuning.test_task_model import _trained_losses
+losses, values = _trained_losses(sys.argv[1])
+assert all(value.dtype == "float32" for value in values.values())
+print(losses)
+"""
+
+
+def test_runs_under_mixed_bfloat16(bert):
+    # In a process of its own: on machines that show AMX but don't have it, bfloat16 products
+    # end it, unless this is set before TensorFlow is loaded.
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+    done = subprocess.run(
+        [sys.executable, "-c", _BFLOAT16, bert], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    expected, _ = _trained_losses(bert)
+    np.testing.assert_allclose(eval(done.stdout.splitlines()[-1]), expected, atol=0.05)
