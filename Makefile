@@ -10,6 +10,9 @@ BIN = .venv/bin
 	$(BIN)/pip install --quiet --no-deps --require-hashes -r requirements-embedded.txt
 	touch $@
 
+demo: .venv/.installed
+	$(BIN)/python -m adapter_bert_tf.demo
+
 test: .venv/.installed
 	$(BIN)/python -m pytest -m "not slow"
 

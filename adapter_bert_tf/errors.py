@@ -1,5 +1,6 @@
 """The one exception for what a user can mend, and how its messages are worded."""
 
+import os
 from collections.abc import Collection
 
 
@@ -8,6 +9,17 @@ class UserError(Exception):
 
     Entry points print the message and exit with code 1, without a stack trace.
     """
+
+
+def file_error(path: str | os.PathLike, error: OSError) -> UserError:
+    """Words what the system says of a file."""
+    reason = os.strerror(error.errno) if error.errno else first_line(error)
+    return UserError(f"{os.fspath(path)}: {reason}")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message, or its name if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def some(names: Collection[str], shown: int = 5) -> str:

@@ -6,23 +6,31 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.errors import UserError, file_error
 
 
 def write_atomically(path: str, content: bytes) -> None:
     """Writes a file beside its place, then moves it there."""
+    with new_file(path) as beside, open(beside, "wb") as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def new_file(path: str) -> Iterator[str]:
+    """Yields a path beside `path` to write to, which becomes `path` if nothing goes wrong."""
     folder = os.path.dirname(path) or "."
     handle, beside = tempfile.mkstemp(dir=folder, prefix=f".{os.path.basename(path)}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        yield beside
+        # Through a handle of our own: whoever wrote may have replaced or closed theirs.
+        os.fsync(handle)
         os.chmod(beside, 0o666 & ~_umask())
         os.replace(beside, path)
     except BaseException:
         os.unlink(beside)
         raise
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -35,7 +43,7 @@ def new_folder(path: str) -> Iterator[str]:
         os.makedirs(parent, exist_ok=True)
         beside = tempfile.mkdtemp(dir=parent, prefix=f".{os.path.basename(path)}.")
     except OSError as error:
-        raise UserError(f"{path}: {os.strerror(error.errno or 0)}") from None
+        raise file_error(path, error) from None
     try:
         yield beside
         os.chmod(beside, 0o777 & ~_umask())

@@ -34,3 +34,12 @@ def reference() -> pathlib.Path:
 def two_devices() -> tf.distribute.Strategy:
     """Two logical CPUs; one strategy for all, as two in a process mix up their collectives."""
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+@pytest.fixture(scope="session")
+def data() -> pathlib.Path:
+    """Real data, where it is at hand."""
+    folder = pathlib.Path(__file__).parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no data at {folder}")
+    return folder

@@ -4,8 +4,9 @@ import sys
 import numpy as np
 import pytest
 
-from adapter_bert_tf import load_encoder, load_pack, read_pack
+from adapter_bert_tf import AdapterConfig, UserError, load_encoder, load_pack, read_pack
 from adapter_bert_tf.base.tf_checkpoint import write_checkpoint
+from adapter_bert_tf.pack.original import import_checkpoint
 from tests import tiny
 
 SIZE = 4
@@ -90,6 +91,28 @@ def test_wrong_flags_end_with_one_line_and_write_nothing(original, tmp_path, cha
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
     assert sorted(path.name for path in (tmp_path / "original").iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("design", "told"),
+    [({"activation": "relu"}, "activation=gelu, not relu"), ({"parallel": True}, "parallel")],
+)
+def test_the_original_knows_one_design(original, design, told):
+    with pytest.raises(UserError, match=told):
+        load_encoder(f"{original}/model.ckpt-9", AdapterConfig(size=SIZE, **design))
+
+
+def test_one_output_becomes_a_regression(original, bert, tmp_path):
+    tensors = _original_tensors()
+    tensors["output_weights"], tensors["output_bias"] = tensors["output_weights"][:1], np.ones([1])
+    write_checkpoint(f"{original}/model.ckpt-9", tensors)
+    import_checkpoint(
+        f"{original}/model.ckpt-9", f"{original}/bert_config.json", f"{tmp_path}/imported"
+    )
+    pack = read_pack(tmp_path / "imported" / "pack")
+    assert pack.head["kind"] == "regression"
+    model = load_pack(load_encoder(bert, pack.adapter), tmp_path / "imported" / "pack")
+    assert model(tiny.inputs()).shape == [4]
 
 
 def test_a_checkpoint_without_a_head_is_told(original, tmp_path):

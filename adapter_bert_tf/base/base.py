@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from adapter_bert_tf.base.bert_config import BertConfig
-from adapter_bert_tf.base.vocabulary import Vocabulary
 from adapter_bert_tf.encoder.variables import is_layer_norm
+from adapter_bert_tf.text.vocabulary import Vocabulary
 
 Tensors = Iterator[tuple[str, np.ndarray]]
 
@@ -47,6 +47,8 @@ class Base:
         return self._digest(is_layer_norm)
 
     def _digest(self, wanted: Callable[[str], bool]) -> str:
+        if not self.digests:
+            raise ValueError("a base has a fingerprint once load_encoder has read it")
         parts = {path: digest for path, digest in self.digests.items() if wanted(path)}
         text = json.dumps([self.config.computation(), parts], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

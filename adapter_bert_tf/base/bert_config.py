@@ -2,12 +2,11 @@
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from adapter_bert_tf.encoder.activations import ACTIVATIONS
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.errors import UserError, file_error
 
 # Hugging Face says "gelu" for the erf form; Google's code says it for the tanh form.
 _HUGGING_FACE_ACTIVATIONS = {
@@ -58,7 +57,7 @@ def read_google_config(path: str) -> BertConfig:
     raw = read_json_object(path)
     if raw.get("embedding_size", raw.get("hidden_size")) != raw.get("hidden_size"):
         raise UserError(f"{path}: embedding_size differs from hidden_size: not a plain BERT")
-    return _from_json(raw, path, {name: name for name in ACTIVATIONS}, norm_epsilon=1e-12)
+    return _from_json(raw, path, {name: name for name in ACTIVATIONS})
 
 
 def read_hugging_face_config(path: str) -> BertConfig:
@@ -68,8 +67,7 @@ def read_hugging_face_config(path: str) -> BertConfig:
         raise UserError(f"{path}: model_type is {raw['model_type']!r}, expected 'bert'")
     if raw.get("position_embedding_type", "absolute") != "absolute":
         raise UserError(f"{path}: position_embedding_type must be 'absolute'")
-    epsilon = raw.get("layer_norm_eps", 1e-12)
-    return _from_json(raw, path, _HUGGING_FACE_ACTIVATIONS, norm_epsilon=epsilon)
+    return _from_json(raw, path, _HUGGING_FACE_ACTIVATIONS)
 
 
 def config_from_shapes(shapes: Mapping[str, tuple[int, ...]], origin: str) -> BertConfig:
@@ -89,9 +87,9 @@ def config_from_shapes(shapes: Mapping[str, tuple[int, ...]], origin: str) -> Be
         raise UserError(f"{origin}: not a BERT of Model Garden: {error} is missing") from None
 
 
-def _from_json(raw: dict, path: str, activations: dict, norm_epsilon: float) -> BertConfig:
+def _from_json(raw: dict, path: str, activations: dict) -> BertConfig:
     activation = raw.get("hidden_act", "gelu")
-    if activation not in activations:
+    if not isinstance(activation, str) or activation not in activations:
         raise UserError(
             f"{path}: hidden_act {activation!r} is unknown; known are {', '.join(activations)}"
         )
@@ -112,9 +110,9 @@ def _from_json(raw: dict, path: str, activations: dict, norm_epsilon: float) -> 
     return BertConfig(
         **sizes,
         inner_activation=activations[activation],
-        output_dropout=raw.get("hidden_dropout_prob", 0.1),
-        attention_dropout=raw.get("attention_probs_dropout_prob", 0.1),
-        norm_epsilon=norm_epsilon,
+        output_dropout=_share(raw, "hidden_dropout_prob", 0.1, path),
+        attention_dropout=_share(raw, "attention_probs_dropout_prob", 0.1, path),
+        norm_epsilon=_share(raw, "layer_norm_eps", 1e-12, path),
     )
 
 
@@ -125,13 +123,20 @@ def _positive(raw: dict, name: str, path: str) -> int:
     return value
 
 
+def _share(raw: dict, name: str, default: float, path: str) -> float:
+    value = raw.get(name, default)
+    if not isinstance(value, int | float) or not 0 <= value < 1:
+        raise UserError(f"{path}: {name} must be a number from 0 to 1, not {value!r}")
+    return value
+
+
 def read_json_object(path: str) -> dict[str, Any]:
     """Reads a JSON file that holds one object."""
     try:
         with open(path, encoding="utf-8") as file:
             value = json.load(file)
     except OSError as error:
-        raise UserError(f"{path}: {os.strerror(error.errno or 0)}") from None
+        raise file_error(path, error) from None
     except ValueError as error:
         raise UserError(f"{path}: not JSON: {error}") from None
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Checkpoints of Google's TF1 programs and of Model Garden."""
+"""TF checkpoints: of Google's TF1 programs, the original adapter-bert's, and Model Garden's."""
 
 import glob
 import os
@@ -9,20 +9,18 @@ import tensorflow as tf
 
 from adapter_bert_tf.base.base import Base, Tensors
 from adapter_bert_tf.base.bert_config import BertConfig, config_from_shapes, read_google_config
-from adapter_bert_tf.base.names import adapter_bert_names, model_garden_attributes, split_heads
+from adapter_bert_tf.base.model_garden import ModelGardenCheckpoint, is_model_garden
+from adapter_bert_tf.base.names import adapter_bert_names, split_heads
 from adapter_bert_tf.base.tf_checkpoint import TfCheckpoint
-from adapter_bert_tf.base.vocabulary import read_vocabulary
 from adapter_bert_tf.encoder.variables import is_adapter
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.text.vocabulary import read_vocabulary
 
 # Pre-training heads, the classifier of run_classifier.py, and what optimizers leave behind.
 _NOT_THE_ENCODER = re.compile(
     r"^(cls/.*|output_weights|output_bias|classifier/.*|global_step|beta[12]_power|"
     r"loss_scale.*|good_steps|bad_steps|(.*/)?(adam|lamb)_[mv]|(.*/)?Adam(_1)?)$"
 )
-_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-_ENCODER_ROOT = re.compile(r"^(.*?/)?(?=_\w+_layers?/|layer_with_weights-\d+/)")
 
 
 def find_checkpoint(folder: str) -> str | None:
@@ -42,42 +40,43 @@ def find_checkpoint(folder: str) -> str | None:
 
 
 def read_checkpoint_base(
-    checkpoint: str,
+    prefix: str,
     config_file: str | None = None,
     vocab_file: str | None = None,
     lower_case: bool | None = None,
 ) -> Base:
-    """Reads a TF1 or Model Garden checkpoint, with the files beside it unless others are named."""
-    folder = os.path.dirname(checkpoint)
-    beside = os.path.join(folder, "bert_config.json")
-    config_file = config_file or (beside if os.path.exists(beside) else None)
-    beside = os.path.join(folder, "vocab.txt")
-    vocab_file = vocab_file or (beside if os.path.exists(beside) else None)
-    opened = TfCheckpoint(checkpoint)
-    if _OBJECT_GRAPH in opened.shapes:
-        shapes = _model_garden_shapes(opened)
+    """Reads a checkpoint, with the files beside it unless others are named."""
+    config_file = config_file or _beside(prefix, "bert_config.json")
+    vocab_file = vocab_file or _beside(prefix, "vocab.txt")
+    checkpoint = TfCheckpoint(prefix)
+    if is_model_garden(checkpoint):
+        encoder = ModelGardenCheckpoint(checkpoint)
         config = (
             read_google_config(config_file)
             if config_file
-            else config_from_shapes(shapes, checkpoint)
+            else config_from_shapes(encoder.shapes(), prefix)
         )
-        read = _model_garden_reader(checkpoint, config.num_layers)
+        read = encoder.read
     elif config_file is None:
-        raise UserError(f"{checkpoint}: expected bert_config.json beside it")
+        raise UserError(f"{prefix}: expected bert_config.json beside it")
     else:
         config = read_google_config(config_file)
-        read = _google_reader(checkpoint, config)
-    return Base(
-        origin=checkpoint,
-        config=config,
-        vocabulary=read_vocabulary(vocab_file, lower_case) if vocab_file else None,
-        read=read,
-    )
+        read = _reader(checkpoint, config)
+    vocabulary = read_vocabulary(vocab_file, lower_case) if vocab_file else None
+    if vocabulary:
+        vocabulary.check_size(config.vocab_size, vocab_file or prefix)
+    return Base(prefix, config, vocabulary, read)
 
 
-def _google_reader(checkpoint: str, config: BertConfig) -> Callable[[], Tensors]:
+def _beside(prefix: str, name: str) -> str | None:
+    path = os.path.join(os.path.dirname(prefix), name)
+    return path if os.path.exists(path) else None
+
+
+def _reader(checkpoint: TfCheckpoint, config: BertConfig) -> Callable[[], Tensors]:
     def read() -> Tensors:
-        opened = TfCheckpoint(checkpoint)
+        # Opened anew: its files may have been replaced since.
+        opened = TfCheckpoint(checkpoint.prefix)
         paths = adapter_bert_names(config.num_layers)
         for name in sorted(opened.shapes):
             if _NOT_THE_ENCODER.match(name):
@@ -89,39 +88,3 @@ def _google_reader(checkpoint: str, config: BertConfig) -> Callable[[], Tensors]
             yield path, split_heads(path, array, config.num_attention_heads)
 
     return read
-
-
-def _model_garden_reader(checkpoint: str, num_layers: int) -> Callable[[], Tensors]:
-    def read() -> Tensors:
-        opened = TfCheckpoint(checkpoint)
-        paths = model_garden_attributes(num_layers)
-        for key, attributes in _encoder_attributes(opened).items():
-            yield paths.get(attributes, key), opened.read(key)
-
-    return read
-
-
-def _encoder_attributes(checkpoint: TfCheckpoint) -> dict[str, str]:
-    """Key -> attributes below the encoder, for the variables of the encoder.
-
-    A checkpoint may hold it as `encoder`, as `model`, or inside of a pre-training model.
-    """
-    attributes = {}
-    for key in sorted(checkpoint.shapes):
-        root = _ENCODER_ROOT.match(key)
-        if root and key.endswith(_VALUE) and ".OPTIMIZER_SLOT" not in key:
-            attributes[key] = key[root.end() : -len(_VALUE)]
-    return attributes
-
-
-def _model_garden_shapes(checkpoint: TfCheckpoint) -> dict[str, tuple[int, ...]]:
-    attributes = _encoder_attributes(checkpoint)
-    layers = {
-        match.group(1)
-        for value in attributes.values()
-        if (match := re.match(r"(.*)/_intermediate_dense/bias$", value))
-    }
-    paths = model_garden_attributes(len(layers))
-    return {
-        paths[value]: checkpoint.shapes[key] for key, value in attributes.items() if value in paths
-    }

@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from adapter_bert_tf.base.base import Base, Tensors
 from adapter_bert_tf.base.bert_config import config_from_shapes
-from adapter_bert_tf.base.vocabulary import Vocabulary, read_vocabulary
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.base.tf_checkpoint import UNREADABLE
+from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.text.vocabulary import Vocabulary, read_vocabulary
 
 _HANDLE = re.compile(r"^(https?|gs|s3)://")
 # Newer exports of Model Garden keep the encoder's own scope in front of these.
@@ -37,12 +38,11 @@ def read_hub_base(
             yield _path(variable), variable.numpy()
 
     shapes = {_path(variable): tuple(variable.shape) for variable in _encoder_variables(loaded[0])}
-    return Base(
-        origin=handle,
-        config=config_from_shapes(shapes, handle),
-        vocabulary=_vocabulary(loaded[0], vocab_file, lower_case),
-        read=read,
-    )
+    config = config_from_shapes(shapes, handle)
+    vocabulary = _vocabulary(loaded[0], vocab_file, lower_case)
+    if vocabulary:
+        vocabulary.check_size(config.vocab_size, vocab_file or handle)
+    return Base(handle, config, vocabulary, read)
 
 
 def _load(handle: str):
@@ -51,8 +51,8 @@ def _load(handle: str):
 
     try:
         return hub.load(handle)
-    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    except UNREADABLE as error:
+        reason = first_line(error)
         raise UserError(f"{handle}: can't be loaded as a TF-Hub model: {reason}") from None
 
 

@@ -13,8 +13,8 @@ from adapter_bert_tf.base.bert_config import (
     read_json_object,
 )
 from adapter_bert_tf.base.names import hugging_face_names, split_heads
-from adapter_bert_tf.base.vocabulary import Vocabulary, read_vocabulary
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.text.vocabulary import Vocabulary, read_vocabulary
 
 WEIGHTS = "model.safetensors"
 
@@ -35,14 +35,17 @@ def read_hugging_face_base(
     weights = os.path.join(folder, WEIGHTS)
     if not os.path.exists(weights):
         raise UserError(
-            f"{folder}: expected {WEIGHTS}; pickled weights (pytorch_model.bin) are not read, "
-            "as they can run code"
+            f"{folder}: expected {WEIGHTS}, in one piece; pickled weights (pytorch_model.bin) are "
+            "not read, as they can run code"
         )
     config = read_hugging_face_config(os.path.join(folder, "config.json"))
+    vocabulary = _read_vocabulary(folder, vocab_file, lower_case)
+    if vocabulary:
+        vocabulary.check_size(config.vocab_size, vocab_file or folder, may_be_padded=not vocab_file)
     return Base(
         origin=folder,
         config=config,
-        vocabulary=_read_vocabulary(folder, vocab_file, lower_case),
+        vocabulary=vocabulary,
         read=lambda: _read_tensors(weights, config),
     )
 
@@ -53,6 +56,8 @@ def _read_vocabulary(
     settings = os.path.join(folder, "tokenizer_config.json")
     if lower_case is None and os.path.exists(settings):
         lower_case = read_json_object(settings).get("do_lower_case")
+        if not isinstance(lower_case, bool | None):
+            raise UserError(f"{settings}: do_lower_case must be true or false, not {lower_case!r}")
     path = vocab_file or os.path.join(folder, "vocab.txt")
     if vocab_file is None and not os.path.exists(path):
         return None

@@ -42,7 +42,6 @@ def load_encoder(
       `load_encoder("minilm", adapter=AdapterConfig(size=64))`
     """
     base = find_base(os.fspath(bert), config_file, vocab_file, lower_case)
-    _check_vocabulary(base)
     encoder = AdapterBertEncoder(adapter=adapter, **base.config.encoder_arguments())
     encoder.ensure_built()
     _set_variables(encoder, base)
@@ -57,6 +56,8 @@ def find_base(
     lower_case: bool | None = None,
 ) -> Base:
     """Finds out what kind of BERT `bert` names, and opens it."""
+    if config_file and not is_checkpoint(bert) and not find_checkpoint(bert):
+        raise UserError(f"{config_file}: goes with a checkpoint only, and {bert} is none")
     if bert == MINILM:
         return read_hugging_face_base(find_minilm(), vocab_file, lower_case)
     if is_hub_model(bert) or bert in HUB_PRESETS:
@@ -77,11 +78,13 @@ def _not_found(bert: str) -> str:
     return f"{bert}: no such folder, checkpoint or preset; {hint}"
 
 
-def _check_vocabulary(base: Base) -> None:
-    if base.vocabulary and len(base.vocabulary.tokens) != base.config.vocab_size:
+def _check_design(adapter: AdapterConfig, base: Base) -> None:
+    """Adapters in a checkpoint are the original program's, which knows one design."""
+    original = AdapterConfig(adapter.size, sites=adapter.sites, layers=adapter.layers)
+    for field in adapter.differences(original, base.config.num_layers):
         raise UserError(
-            f"{base.origin}: the vocabulary has {len(base.vocabulary.tokens)} tokens, "
-            f"the configuration says {base.config.vocab_size}"
+            f"{base.origin}: holds adapters with {field}={getattr(original, field)}, "
+            f"not {getattr(adapter, field)}"
         )
 
 
@@ -101,6 +104,8 @@ def _set_variables(encoder: AdapterBertEncoder, base: Base) -> None:
             variable.assign(array)
             if not is_adapter(path):
                 base.digests[path] = digest_of(array)
+    if has_adapters and encoder.adapter:
+        _check_design(encoder.adapter, base)
     missing = [path for path in unset if has_adapters or not is_adapter(path)]
     problems = {"missing": missing, "left over": left_over, "of another shape": wrong}
     told = [f"{title}: {some(names)}" for title, names in problems.items() if names]

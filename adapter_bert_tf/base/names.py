@@ -153,7 +153,7 @@ def model_garden_attributes(num_layers: int) -> dict[str, str]:
 def split_heads(path: str, array: np.ndarray, heads: int) -> np.ndarray:
     """Gives an attention variable the axis for the heads that Model Garden's have."""
     match = _ATTENTION.search(path)
-    if match is None or array.shape[0 if match["joined"] else -1] % heads:
+    if match is None or array.ndim == 0 or array.shape[0 if match["joined"] else -1] % heads:
         return array
     if match["joined"]:
         return array.reshape(heads, -1, array.shape[-1])

@@ -4,7 +4,7 @@ import hashlib
 import importlib.metadata
 import os
 
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.errors import UserError, file_error
 
 _HUB = "https://tfhub.dev/tensorflow"
 
@@ -48,7 +48,7 @@ def find_minilm() -> str:
         with open(weights, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise UserError(f"{weights}: {os.strerror(error.errno or 0)}") from None
+        raise file_error(weights, error) from None
     if digest != _MINILM_SHA256:
         raise UserError(f"{weights}: not the weights of all-MiniLM-L6-v2 (sha256 {digest})")
     return folder

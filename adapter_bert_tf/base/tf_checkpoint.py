@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.errors import UserError, first_line
 
 # The reader turns TensorFlow's codes into whatever Python has that is near.
-_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, LookupError, OSError)
+UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, LookupError, OSError)
 
 
 def is_checkpoint(path: str) -> bool:
@@ -24,10 +24,9 @@ class TfCheckpoint:
         self.prefix = prefix
         try:
             self._reader = tf.train.load_checkpoint(prefix)
-        except _UNREADABLE as error:
-            raise UserError(
-                f"{prefix}: not a readable TF checkpoint: {str(error).splitlines()[0]}"
-            ) from None
+        except UNREADABLE as error:
+            reason = first_line(error)
+            raise UserError(f"{prefix}: not a readable TF checkpoint: {reason}") from None
         self.shapes: dict[str, tuple[int, ...]] = {
             name: tuple(shape) for name, shape in self._reader.get_variable_to_shape_map().items()
         }
@@ -36,10 +35,8 @@ class TfCheckpoint:
         """Returns the tensor called `name`."""
         try:
             return self._reader.get_tensor(name)
-        except _UNREADABLE as error:
-            raise UserError(
-                f"{self.prefix}: can't read {name}: {str(error).splitlines()[0]}"
-            ) from None
+        except UNREADABLE as error:
+            raise UserError(f"{self.prefix}: can't read {name}: {first_line(error)}") from None
 
 
 def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:

@@ -1,6 +1,7 @@
 """What an adapter is: the choices of the paper, with the original's defaults."""
 
 import dataclasses
+import numbers
 from typing import Any
 
 from adapter_bert_tf.encoder.activations import get_activation
@@ -46,14 +47,15 @@ class AdapterConfig:
         order = (*SITES, *sorted(set(self.sites) - set(SITES)))
         object.__setattr__(self, "sites", tuple(site for site in order if site in self.sites))
         if self.layers is not None:
-            object.__setattr__(self, "layers", tuple(sorted(set(self.layers))))
+            object.__setattr__(self, "layers", tuple(sorted({int(layer) for layer in self.layers})))
         self._check()
 
     def _check(self) -> None:
         for field in ("size", "hidden_layers"):
             value = getattr(self, field)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"adapter {field} must be a whole number above 0, not {value!r}")
+            object.__setattr__(self, field, int(value))
         if self.init_scale < 0:
             raise ValueError(f"adapter init_scale must not be negative, not {self.init_scale!r}")
         if not self.sites or set(self.sites) - set(SITES):

@@ -14,6 +14,8 @@ class Dropout(tf_keras.layers.Dropout):
     """
 
     def __init__(self, rate: float, **kwargs):
+        if not isinstance(rate, int | float):
+            raise ValueError(f"rate must be a number, not {rate!r}")
         kwargs["rng_type"] = "stateful"
         super().__init__(rate, **kwargs)
 

@@ -8,6 +8,7 @@ from adapter_bert_tf.encoder.activations import gelu
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
 from adapter_bert_tf.encoder.dropout import Dropout
+from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
@@ -82,6 +83,11 @@ class AdapterBertEncoder(networks.BertEncoderV2):
         if not self.built:
             token = tf.zeros([1, 1], tf.int32)
             self({"input_word_ids": token, "input_mask": token + 1, "input_type_ids": token})
+
+    def adapter_parameters(self) -> int:
+        """Number of the adapters' parameters: what they add to the base."""
+        variables = variables_by_path(self).items()
+        return sum(v.shape.num_elements() for path, v in variables if is_adapter(path))
 
     def get_config(self):
         return {

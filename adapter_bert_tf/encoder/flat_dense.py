@@ -29,7 +29,8 @@ class FlatDense(tf_keras.layers.EinsumDense):
         return cls.from_config({**layer.get_config(), **changes})
 
     def build(self, input_shape):
-        super().build(input_shape[0] if isinstance(input_shape, (list, tuple)) else input_shape)
+        is_pair = isinstance(input_shape, (list, tuple)) and not _is_size(input_shape[0])
+        super().build(input_shape[0] if is_pair else input_shape)
 
     def call(self, inputs):
         inputs, carried = inputs if isinstance(inputs, (list, tuple)) else (inputs, None)
@@ -54,6 +55,10 @@ class FlatDense(tf_keras.layers.EinsumDense):
 
     def get_config(self):
         return {**super().get_config(), "keeps_input": self.keeps_input}
+
+
+def _is_size(value) -> bool:
+    return value is None or isinstance(value, int)
 
 
 def _leading_shape(tensor: tf.Tensor, without: int) -> list:

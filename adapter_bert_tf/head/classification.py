@@ -8,6 +8,9 @@ import tf_keras
 from adapter_bert_tf.encoder.dropout import Dropout
 from adapter_bert_tf.head.head import Head, output_dense
 
+# So that a damaged description does not ask for all of the memory.
+_MOST_CLASSES = 100_000
+
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
 class ClassificationHead(Head):
@@ -22,6 +25,8 @@ class ClassificationHead(Head):
 
     def __init__(self, classes: int, dropout: float = 0.1, name: str = "head", **kwargs):
         super().__init__(name=name, **kwargs)
+        if not isinstance(classes, int) or not 0 < classes <= _MOST_CLASSES:
+            raise ValueError(f"classes must be from 1 to {_MOST_CLASSES}, not {classes!r}")
         self.classes = classes
         self.dropout = Dropout(dropout)
         self.output_layer = output_dense(classes)

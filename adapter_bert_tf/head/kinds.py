@@ -12,6 +12,10 @@ HEADS: dict[str, type[Head]] = {
 }
 
 
-def make_head(kind: str, settings: dict[str, Any]) -> Head:
-    """Returns a new head of that kind."""
+def make_head(kind: Any, settings: Any) -> Head:
+    """Returns a new head of that kind, or raises a ValueError with the known kinds."""
+    if kind not in HEADS or not isinstance(settings, dict):
+        raise ValueError(
+            f"head {kind!r} with {settings!r} is unknown; known are {', '.join(HEADS)}"
+        )
     return HEADS[kind](**settings)

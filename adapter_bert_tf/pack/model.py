@@ -1,5 +1,6 @@
 """Between task packs and models."""
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
@@ -32,6 +33,9 @@ def save_pack(
       metrics: Values that the model reached.
     """
     base = _base_of(model.encoder)
+    classes = model.head.settings().get("classes", len(labels))
+    if labels and len(labels) != classes:
+        raise ValueError(f"{len(labels)} labels for {classes} classes")
     variables = model.variables_by_path()
     pack = Pack(
         base={
@@ -46,11 +50,13 @@ def save_pack(
         labels=list(labels),
         metrics={name: float(value) for name, value in (metrics or {}).items()},
         vocabulary=base.vocabulary.describe() if base.vocabulary else None,
+        variables=[],
         weights="",
         sha256="",
     )
-    tuned = _tuned(variables, model.tuning)
-    write_pack(folder, pack, {path: variables[path].numpy() for path in sorted(tuned)})
+    # What an earlier tuning left changed belongs to the model as well.
+    held = _tuned(variables, model.tuning) | _changed(model.encoder)
+    write_pack(folder, pack, {path: variables[path].numpy() for path in held})
 
 
 def load_pack(model: TaskModel | AdapterBertEncoder, folder: str | os.PathLike) -> TaskModel:
@@ -72,8 +78,9 @@ def load_pack(model: TaskModel | AdapterBertEncoder, folder: str | os.PathLike) 
     tensors = read_tensors(folder, pack)
     head = model.head if isinstance(model, TaskModel) else None
     if head is None or {"kind": head.kind, "settings": head.settings()} != pack.head:
-        head = pack.make_head()
-        head.ensure_built(encoder.hidden_size)
+        with _scope_of(encoder):
+            head = pack.make_head()
+            head.ensure_built(encoder.hidden_size)
     variables = variables_by_path(encoder) | {
         f"head/{path}": variable for path, variable in variables_by_path(head).items()
     }
@@ -96,6 +103,12 @@ def _base_of(encoder: AdapterBertEncoder) -> Base:
     return base
 
 
+def _scope_of(encoder: AdapterBertEncoder) -> contextlib.AbstractContextManager:
+    """The scope of the strategy under which the encoder was made."""
+    strategy = getattr(encoder.weights[0], "distribute_strategy", None)
+    return strategy.scope() if strategy else contextlib.nullcontext()
+
+
 def _tuned(paths: Mapping[str, object], tuning: Tuning) -> set[str]:
     """What a pack holds: all that is trained, and adapters even where they are not.
 
@@ -109,7 +122,7 @@ def _check_fits(encoder: AdapterBertEncoder, pack: Pack, folder: str) -> None:
     tuned_on = f"{folder}: was tuned on another base ({pack.base.get('origin')}), not {base.origin}"
     if pack.base.get("fingerprint") != base.fingerprint:
         raise UserError(tuned_on)
-    not_brought = set(base.digests) - pack.tuning.trained(base.digests)
+    not_brought = base.digests.keys() - pack.variables
     same_norms = pack.base.get("layer_norm_fingerprint") == base.layer_norm_fingerprint
     if not same_norms and any(is_layer_norm(path) for path in not_brought):
         raise UserError(f"{tuned_on}: the LayerNorms differ")
@@ -128,11 +141,9 @@ def _check_fits(encoder: AdapterBertEncoder, pack: Pack, folder: str) -> None:
 
 
 def _check_tensors(variables, pack: Pack, tensors: dict[str, np.ndarray], path: str) -> None:
-    expected = _tuned(variables, pack.tuning)
-    for title, names in (
-        ("missing", expected - tensors.keys()),
-        ("additional", tensors.keys() - expected),
-    ):
+    missing = (_tuned(variables, pack.tuning) | set(pack.variables)) - tensors.keys()
+    additional = tensors.keys() - (variables.keys() & pack.variables)
+    for title, names in (("missing", missing), ("additional", additional)):
         if names:
             raise UserError(f"{path}: {title} tensors: {some(names)}")
     for name, array in tensors.items():
@@ -143,17 +154,22 @@ def _check_tensors(variables, pack: Pack, tensors: dict[str, np.ndarray], path: 
             )
 
 
+def _changed(encoder: AdapterBertEncoder) -> set[str]:
+    """The base's variables that are not as they were loaded."""
+    variables = variables_by_path(encoder)
+    return {
+        path
+        for path, digest in _base_of(encoder).digests.items()
+        if digest_of(variables[path].numpy()) != digest
+    }
+
+
 def _to_restore(
     encoder: AdapterBertEncoder, except_for: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Reads again what earlier tuning has changed of the base."""
     base = _base_of(encoder)
-    variables = variables_by_path(encoder)
-    changed = {
-        path
-        for path, digest in base.digests.items()
-        if path not in except_for and digest_of(variables[path].numpy()) != digest
-    }
+    changed = _changed(encoder) - except_for.keys()
     if not changed:
         return {}
     arrays = {path: array for path, array in base.read() if path in changed}

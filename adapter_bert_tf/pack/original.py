@@ -46,7 +46,8 @@ def find_adapter(checkpoint: TfCheckpoint) -> AdapterConfig:
     """Reads the adapters' design off a checkpoint of the original program."""
     sizes, layers, sites = set(), set(), set()
     for name, shape in checkpoint.shapes.items():
-        if match := _ADAPTER.match(name):
+        match = _ADAPTER.match(name)
+        if match and len(shape) == 2:
             sizes.add(shape[1])
             layers.add(int(match[1]))
             sites.add(ATTENTION if match[2] else FEED_FORWARD)
@@ -62,10 +63,13 @@ def find_adapter(checkpoint: TfCheckpoint) -> AdapterConfig:
 
 
 def _find_head(checkpoint: TfCheckpoint) -> Head:
-    shape = checkpoint.shapes.get("output_weights")
-    if shape is None or "output_bias" not in checkpoint.shapes:
-        raise UserError(f"{checkpoint.prefix}: expected a head: output_weights and output_bias")
-    return RegressionHead() if shape[0] == 1 else ClassificationHead(classes=shape[0])
+    weights = checkpoint.shapes.get("output_weights", ())
+    if len(weights) != 2 or checkpoint.shapes.get("output_bias") != weights[:1]:
+        raise UserError(
+            f"{checkpoint.prefix}: expected a head: output_weights [classes, width] and "
+            "output_bias [classes]"
+        )
+    return RegressionHead() if weights[0] == 1 else ClassificationHead(classes=weights[0])
 
 
 def _set_head(model: TaskModel, checkpoint: TfCheckpoint) -> None:

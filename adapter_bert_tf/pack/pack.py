@@ -17,13 +17,27 @@ import safetensors.numpy
 
 from adapter_bert_tf.base.bert_config import read_json_object
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.errors import UserError, file_error, first_line
 from adapter_bert_tf.files import write_atomically
-from adapter_bert_tf.head.kinds import HEADS, make_head
+from adapter_bert_tf.head.kinds import make_head
 from adapter_bert_tf.tuning.methods import Tuning
 
 FORMAT = 1
 DESCRIPTION = "pack.json"
+
+_TYPES = {
+    "base": dict,
+    "adapter": dict | None,
+    "tuning": dict,
+    "head": dict,
+    "task": str | None,
+    "labels": list,
+    "metrics": dict,
+    "vocabulary": dict | None,
+    "variables": list,
+    "weights": str,
+    "sha256": str,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +53,8 @@ class Pack:
       labels: Names of the classes, in the order of the logits.
       metrics: Values that the pack reached.
       vocabulary: Size, digest and lower-casing of the base's vocabulary, if it had one.
-      weights: Name of the file with the variables.
+      variables: Paths of the variables that it brings.
+      weights: Name of the file with their values.
       sha256: Digest of that file.
     """
 
@@ -51,6 +66,7 @@ class Pack:
     labels: list[str]
     metrics: dict[str, float]
     vocabulary: dict[str, Any] | None
+    variables: list[str]
     weights: str
     sha256: str
 
@@ -63,7 +79,7 @@ class Pack:
 
     def make_head(self):
         """Returns a new head of the pack's kind."""
-        return make_head(self.head["kind"], self.head["settings"])
+        return make_head(self.head.get("kind"), self.head.get("settings"))
 
 
 def read_pack(folder: str | os.PathLike) -> Pack:
@@ -76,14 +92,17 @@ def read_pack(folder: str | os.PathLike) -> Pack:
     if raw.keys() != names:
         odd = ", ".join(sorted(raw.keys() ^ names))
         raise UserError(f"{path}: missing or unknown fields: {odd}")
+    for name, kind in _TYPES.items():
+        if not isinstance(raw[name], kind):
+            raise UserError(f"{path}: {name} is of the wrong type: {raw[name]!r}")
     try:
         raw["adapter"] = raw["adapter"] and AdapterConfig(**raw["adapter"])
         raw["tuning"] = Tuning(**raw["tuning"])
         pack = Pack(**raw)
         pack.make_head()
-    except (TypeError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: {error}; heads are {', '.join(HEADS)}") from None
-    if os.path.basename(pack.weights) != pack.weights:
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path}: {first_line(error)}") from None
+    if os.path.basename(pack.weights) != pack.weights or "\0" in pack.weights:
         raise UserError(f"{path}: weights must be a file in the same folder, not {pack.weights!r}")
     return pack
 
@@ -93,13 +112,18 @@ def write_pack(folder: str | os.PathLike, pack: Pack, tensors: dict[str, np.ndar
     folder = os.fspath(folder)
     content = safetensors.numpy.save(tensors)
     digest = hashlib.sha256(content).hexdigest()
-    pack = dataclasses.replace(pack, weights=f"weights-{digest[:16]}.safetensors", sha256=digest)
+    pack = dataclasses.replace(
+        pack,
+        variables=sorted(tensors),
+        weights=f"weights-{digest[:16]}.safetensors",
+        sha256=digest,
+    )
     try:
         os.makedirs(folder, exist_ok=True)
         write_atomically(os.path.join(folder, pack.weights), content)
         write_atomically(os.path.join(folder, DESCRIPTION), pack.to_json())
     except OSError as error:
-        raise UserError(f"{folder}: {os.strerror(error.errno or 0)}") from None
+        raise file_error(folder, error) from None
     for stale in glob.glob(os.path.join(glob.escape(folder), "weights-*.safetensors")):
         if os.path.basename(stale) != pack.weights:
             os.unlink(stale)
@@ -112,7 +136,7 @@ def read_tensors(folder: str | os.PathLike, pack: Pack) -> dict[str, np.ndarray]
         with open(path, "rb") as file:
             content = file.read()
     except OSError as error:
-        raise UserError(f"{path}: {os.strerror(error.errno or 0)}") from None
+        raise file_error(path, error) from None
     if hashlib.sha256(content).hexdigest() != pack.sha256:
         raise UserError(f"{path}: cut short or changed: its digest is not that of {DESCRIPTION}")
     try:

@@ -41,6 +41,14 @@ class Tuning:
         if self.k < 1 or self.from_layer < 0:
             raise ValueError("k must be above 0, and from_layer not below 0")
 
+    def check(self, num_layers: int, has_adapters: bool) -> None:
+        """Refuses a method that does not fit an encoder."""
+        if self.method == "adapters" and not has_adapters:
+            raise ValueError("tuning method 'adapters' needs an encoder with adapters")
+        for name, value in (("k", self.k), ("from_layer", self.from_layer + 1)):
+            if value > num_layers:
+                raise ValueError(f"tuning {name} is beyond the {num_layers} layers of the encoder")
+
     def trained(self, paths: Iterable[str]) -> set[str]:
         """Returns those of a model's `paths` that are trained."""
         paths = list(paths)

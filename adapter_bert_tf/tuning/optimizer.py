@@ -10,8 +10,13 @@ from adapter_bert_tf.tuning.schedule import WarmUpAndDecay
 class BertAdam(tf_keras.optimizers.AdamW):
     """Adam with decoupled weight decay and without bias correction, as BERT was trained.
 
-    Keras's and Model Garden's correct the bias, which makes the first steps larger.
+    LayerNorms and biases don't decay. Keras's and Model Garden's optimizers correct the bias,
+    which makes the first steps larger.
     """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.exclude_from_weight_decay(var_names=["layer_norm", "bias"])
 
     def update_step(self, gradient, variable):
         # As in the original, a word that is absent from the batch still has its moments decay.
@@ -27,9 +32,9 @@ class BertAdam(tf_keras.optimizers.AdamW):
 def create_optimizer(learning_rate: float, steps: int, warmup_steps: int) -> BertAdam:
     """Returns the original's optimizer for a training of `steps` steps.
 
-    Weights decay, LayerNorms and biases don't; the gradient's global norm is cut at 1.
+    The gradient's global norm is cut at 1.
     """
-    optimizer = BertAdam(
+    return BertAdam(
         WarmUpAndDecay(learning_rate, steps, warmup_steps),
         weight_decay=0.01,
         beta_1=0.9,
@@ -37,5 +42,3 @@ def create_optimizer(learning_rate: float, steps: int, warmup_steps: int) -> Ber
         epsilon=1e-6,
         global_clipnorm=1.0,
     )
-    optimizer.exclude_from_weight_decay(var_names=["layer_norm", "bias"])
-    return optimizer

@@ -38,15 +38,24 @@ class TaskModel(tf_keras.Model):
         """Puts another head on the encoder; the model has to be compiled anew to be trained."""
         head.ensure_built(self.encoder.hidden_size)
         self.head = head
-        # Keras would go on with the graphs that it traced for the old head.
-        self.train_function = self.test_function = self.predict_function = None
+        self._forget_traces()
 
     def set_tuning(self, tuning: Tuning) -> None:
-        """Makes exactly what `tuning` trains trainable."""
+        """Makes exactly what `tuning` trains trainable; the model has to be compiled anew.
+
+        The optimizer keeps state for what it trained before.
+        """
+        tuning.check(self.encoder.num_layers, has_adapters=self.encoder.adapter is not None)
         self.tuning = tuning
         trained = tuning.trained(self.variables_by_path())
+        self.trainable = True
         for layer, variables in self._leaves():
             layer.trainable = not trained.isdisjoint(variables)
+        self._forget_traces()
+
+    def _forget_traces(self) -> None:
+        """Makes Keras trace anew, where it would go on with the graphs of before."""
+        self.train_function = self.test_function = self.predict_function = None
 
     def call(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         return self.head(self.encoder(inputs))

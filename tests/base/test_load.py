@@ -9,12 +9,19 @@ import threading
 import numpy as np
 import pytest
 import safetensors.numpy
+import tensorflow as tf
+import tf_keras
 from official.legacy.bert import configs
+from official.nlp.modeling import models, networks
 from official.nlp.tools import export_tfhub_lib, tf2_bert_encoder_checkpoint_converter
 
 from adapter_bert_tf import AdapterConfig, UserError, load_encoder
+from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.base.presets import HUB_PRESETS
 from adapter_bert_tf.base.tf_checkpoint import write_checkpoint
+from adapter_bert_tf.encoder.activations import gelu
+from adapter_bert_tf.encoder.variables import variables_by_path
+from adapter_bert_tf.text.vocabulary import read_vocabulary
 from tests import tiny
 
 
@@ -77,6 +84,42 @@ def test_all_formats_of_one_bert_give_the_same_encoder(bert, model_garden, hub_m
         np.testing.assert_array_equal(_output(encoder), _output(expected))
         assert encoder.base.fingerprint == expected.base.fingerprint
         assert encoder.base.layer_norm_fingerprint == expected.base.layer_norm_fingerprint
+
+
+def _larger_models(bert):
+    """Model Garden's models around an encoder with the tiny BERT's weights."""
+    plain = load_encoder(bert, None)
+    sizes = {**plain.get_config(), "inner_activation": gelu}
+    for name in ("adapter", "norm_epsilon"):
+        del sizes[name]
+    encoder = networks.BertEncoderV2(**sizes)
+    encoder(tiny.inputs())
+    for path, variable in variables_by_path(encoder).items():
+        variable.assign(variables_by_path(plain)[path])
+    pretrainer = models.BertPretrainerV2(encoder)
+    pretrainer({**tiny.inputs(), "masked_lm_positions": np.zeros([4, 2], np.int32)})
+    classifier = models.BertClassifier(encoder, num_classes=2)
+    return {
+        "pretrainer": tf.train.Checkpoint(model=pretrainer),
+        "items": tf.train.Checkpoint(**pretrainer.checkpoint_items),
+        "classifier": tf.train.Checkpoint(model=classifier),
+        "trainer": tf.train.Checkpoint(
+            model=pretrainer, global_step=tf.Variable(3), optimizer=tf_keras.optimizers.Adam()
+        ),
+    }
+
+
+def test_an_encoder_inside_of_a_larger_model_is_found(bert, tmp_path):
+    expected = _output(load_encoder(bert, None))
+    for name, checkpoint in _larger_models(bert).items():
+        prefix = checkpoint.save(str(tmp_path / name / "ckpt"))
+        np.testing.assert_array_equal(_output(load_encoder(prefix, None)), expected, err_msg=name)
+
+
+def test_a_checkpoint_of_something_else_is_told(tmp_path):
+    prefix = tf.train.Checkpoint(step=tf.Variable(1)).save(str(tmp_path / "ckpt"))
+    with pytest.raises(UserError, match="holds no BERT encoder"):
+        load_encoder(prefix)
 
 
 def test_a_checkpoint_prefix_and_model_garden_with_a_config(bert, model_garden):
@@ -159,6 +202,44 @@ def test_cased_vocabulary_is_known_by_its_capitals(tmp_path):
     assert load_encoder(folder, None, lower_case=True).base.vocabulary.lower_case is True
 
 
+def test_a_few_odd_tokens_make_no_cased_vocabulary(tmp_path):
+    path = tmp_path / "vocab.txt"
+    words = [f"w{i}" for i in range(1000)]
+    path.write_text("\n".join(["[PAD]", "[UNK]", "<S>", "<T>", "O", *words]) + "\n\n")
+    vocabulary = read_vocabulary(str(path))
+    assert vocabulary.lower_case is True
+    assert len(vocabulary.tokens) == 1005
+    path.write_bytes(b"\xef\xbb\xbf[PAD]\r\nParis\r\n")
+    assert read_vocabulary(str(path)).tokens == ("[PAD]", "Paris")
+
+
+def test_hugging_face_tables_may_have_more_rows_than_tokens(bert, tmp_path):
+    folder = _write_hugging_face(tmp_path)
+    tokens = open(f"{bert}/vocab.txt").read().split()
+    with open(f"{folder}/vocab.txt", "w") as file:
+        file.write("\n".join(tokens[:-2]))
+    assert len(load_encoder(folder, None).base.vocabulary.tokens) == tiny.WORDS - 2
+    with pytest.raises(UserError, match="48 tokens"):
+        load_encoder(bert, None, vocab_file=f"{folder}/vocab.txt")
+
+
+def test_a_cut_hub_model_is_told(hub_model, tmp_path):
+    shutil.copytree(hub_model, tmp_path / "cut")
+    _cut(tmp_path / "cut" / "variables" / "variables.data-00000-of-00001")
+    with pytest.raises(UserError, match="can't be loaded as a TF-Hub model"):
+        load_encoder(tmp_path / "cut")
+
+
+def test_a_configuration_without_a_checkpoint_is_told(bert, hub_model):
+    with pytest.raises(UserError, match="goes with a checkpoint only"):
+        load_encoder(hub_model, None, config_file=f"{bert}/bert_config.json")
+
+
+def test_a_base_has_no_fingerprint_before_it_is_read(bert):
+    with pytest.raises(ValueError, match="load_encoder"):
+        find_base(bert).fingerprint  # noqa: B018
+
+
 def test_optimizer_slots_and_pretraining_heads_are_passed_over(bert, tmp_path):
     folder = tiny.write_google_bert(tmp_path)
     tensors = tiny.google_tensors()
@@ -194,6 +275,9 @@ def _cut(path):
         (lambda f: tiny.write_config(f, num_hidden_layers=2), "left over: .*layer_2"),
         (lambda f: tiny.write_config(f, num_hidden_layers=4), "missing: .*layer_3"),
         (lambda f: tiny.write_config(f, hidden_act="step"), "hidden_act 'step'"),
+        (lambda f: tiny.write_config(f, hidden_act=["gelu"]), "hidden_act"),
+        (lambda f: tiny.write_config(f, hidden_dropout_prob=2.0), "hidden_dropout_prob"),
+        (lambda f: tiny.write_config(f, layer_norm_eps=None), "layer_norm_eps"),
         (lambda f: tiny.write_config(f, vocab_size="many"), "vocab_size"),
         (lambda f: tiny.write_config(f, num_attention_heads=5), "multiple"),
         (lambda f: open(f"{f}/bert_config.json", "w").write("{"), "bert_config.json: not JSON"),

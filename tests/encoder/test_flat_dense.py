@@ -38,6 +38,12 @@ def test_its_product_is_a_2d_matmul():
     assert not {"Einsum", "BatchMatMulV2"} & set(types)
 
 
+def test_builds_from_a_tuple():
+    layer = FlatDense("abc,cd->abd", (None, 7), bias_axes="d")
+    layer.build((None, 3, 5))
+    assert layer.kernel.shape == [5, 7]
+
+
 def test_hands_the_input_on():
     x = tf.random.normal([2, 3, 5])
     first = FlatDense("abc,cd->abd", (None, 7), bias_axes="d", keeps_input=True)

@@ -1,3 +1,4 @@
+import contextlib
 import hashlib
 import json
 import os
@@ -141,6 +142,27 @@ def test_tuning_b_after_a_leaves_a_as_it_was(bert, tuned, pack, tmp_path):
     np.testing.assert_array_equal(_answers(load_pack(model, tmp_path / "b")), of_b)
 
 
+@pytest.mark.parametrize("first", [Tuning(), Tuning("full")], ids=str)
+def test_what_earlier_tuning_left_is_in_the_pack(bert, tmp_path, first):
+    model = _tuned(bert, tuning=first)
+    model.set_tuning(Tuning(layer_norms=False))
+    _tune(model, LABELS[3])
+    save_pack(model, tmp_path)
+    again = load_pack(load_encoder(bert, ADAPTER), tmp_path)
+    np.testing.assert_array_equal(_answers(again), _answers(model))
+
+
+def test_labels_fit_the_head(tuned, tmp_path):
+    with pytest.raises(ValueError, match="2 labels for 3 classes"):
+        save_pack(tuned, tmp_path, labels=["a", "b"])
+
+
+def test_another_head_is_loaded_under_the_models_strategy(bert, pack, tuned, two_devices):
+    with two_devices.scope():
+        model = TaskModel(load_encoder(bert, ADAPTER), RegressionHead())
+    np.testing.assert_array_equal(_answers(load_pack(model, pack)), _answers(tuned))
+
+
 def test_predict_follows_the_switch(bert, pack, tmp_path):
     save_pack(_tuned(bert, RegressionHead()), tmp_path / "number")
     model = load_pack(load_encoder(bert, ADAPTER), pack)
@@ -158,6 +180,27 @@ def test_saving_again_replaces_the_pack(bert, pack):
     )
 
 
+@pytest.fixture(scope="module")
+def other(bert) -> TaskModel:
+    """Another head, another tuning, other values than what is loaded onto it."""
+    return _tuned(bert, RegressionHead(), Tuning("full"))
+
+
+@contextlib.contextmanager
+def _unchanged(model: TaskModel):
+    def state():
+        return (
+            model.head,
+            model.tuning,
+            [id(variable) for variable in model.trainable_variables],
+            {path: v.numpy().tobytes() for path, v in model.variables_by_path().items()},
+        )
+
+    before = state()
+    yield
+    assert state() == before
+
+
 def _edit(pack, **changes):
     path = pack / DESCRIPTION
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
@@ -170,6 +213,10 @@ def _edit_tensors(pack, edit):
     edit(tensors)
     safetensors.numpy.save_file(tensors, path)
     _edit(pack, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _head(**settings):
+    return {"kind": "classification", "settings": settings}
 
 
 def _truncate(pack):
@@ -213,28 +260,31 @@ def _flip(pack):
         (lambda p: _edit(p, format=2), "format 1"),
         (lambda p: _edit(p, extra=1), "unknown fields: extra"),
         (lambda p: _edit(p, head={"kind": "poet", "settings": {}}), "poet"),
+        (lambda p: _edit(p, head=_head(classes=10**13)), "classes must be"),
+        (lambda p: _edit(p, head=_head(classes=3, dropout="x")), "rate must be a number"),
+        (lambda p: _edit(p, head=_head(classes=4)), r"head/output/\w+ is float32"),
+        (lambda p: _edit(p, base=None), "base is of the wrong type"),
+        (lambda p: _edit(p, weights=3), "weights is of the wrong type"),
+        (lambda p: _edit(p, weights="a\0b"), "same folder"),
+        (lambda p: _edit(p, variables=[]), "additional tensors"),
+        (lambda p: _edit(p, tuning={"method": "full"}), "missing tensors"),
         (lambda p: _edit(p, tuning={"method": "magic"}), "magic"),
         (lambda p: _edit(p, weights="../other.safetensors"), "same folder"),
         (lambda p: _edit(p, vocabulary={"size": 3}), "another vocabulary"),
     ],
 )
-def test_a_spoilt_pack_is_told_in_one_line_and_changes_nothing(bert, tuned, pack, spoil, told):
-    before = {path: v.numpy() for path, v in tuned.variables_by_path().items()}
-    head = tuned.head
+def test_a_spoilt_pack_is_told_in_one_line_and_changes_nothing(other, pack, spoil, told):
     spoil(pack)
-    with pytest.raises(UserError, match=told) as error:
-        load_pack(tuned, pack)
+    with _unchanged(other), pytest.raises(UserError, match=told) as error:
+        load_pack(other, pack)
     assert "\n" not in str(error.value)
     assert str(pack) in str(error.value)
-    assert tuned.head is head
-    for path, variable in tuned.variables_by_path().items():
-        np.testing.assert_array_equal(variable, before[path], err_msg=path)
 
 
 def test_another_base_is_told(tuned, pack, tmp_path):
-    other = tiny.write_google_bert(tmp_path / "other", seed=9)
-    with pytest.raises(UserError, match="tuned on another base"):
-        load_pack(load_encoder(other, ADAPTER), pack)
+    other = _tuned(tiny.write_google_bert(tmp_path / "other", seed=9))
+    with _unchanged(other), pytest.raises(UserError, match="tuned on another base"):
+        load_pack(other, pack)
 
 
 def test_a_base_that_differs_in_computation_only_is_another(pack, tmp_path):
@@ -279,7 +329,7 @@ def test_a_base_that_changed_on_disk_is_not_mixed_in(tmp_path):
 def test_an_encoder_without_a_base_is_told(tmp_path):
     encoder = AdapterBertEncoder(vocab_size=10, hidden_size=16, num_layers=1, num_attention_heads=2)
     with pytest.raises(ValueError, match="load_encoder"):
-        save_pack(TaskModel(encoder, ClassificationHead(2)), tmp_path)
+        save_pack(TaskModel(encoder, ClassificationHead(2), Tuning("head")), tmp_path)
 
 
 def test_size_for_bert_base(pack, tmp_path):

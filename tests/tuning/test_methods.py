@@ -23,7 +23,8 @@ def _variables(size: str, adapter: AdapterConfig | None):
             type_vocab_size=2,
             adapter=adapter,
         )
-        return TaskModel(encoder, ClassificationHead(classes=CLASSES)).variables_by_path()
+        tuning = Tuning("adapters" if adapter else "full")
+        return TaskModel(encoder, ClassificationHead(CLASSES), tuning).variables_by_path()
 
 
 def _formulas(size: str, m: int) -> dict[str, int]:

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from adapter_bert_tf.tuning.optimizer import create_optimizer
+from adapter_bert_tf.tuning.optimizer import BertAdam, create_optimizer
 
 
 def _expected(value, gradients, decay, rates):
@@ -30,6 +30,17 @@ def test_is_adam_without_bias_correction_with_decoupled_decay():
         decay = 0.01 if name == "dense/kernel" else 0.0
         expected = _expected(start, gradients, decay, rates)
         np.testing.assert_allclose(variable, expected, atol=1e-6, err_msg=name)
+
+
+def test_a_copy_decays_the_same():
+    optimizer = create_optimizer(1e-2, steps=5, warmup_steps=0)
+    copy = BertAdam.from_config(optimizer.get_config())
+    results = []
+    for each in (optimizer, copy):
+        bias = tf.Variable([1.0], name="bias")
+        each.apply_gradients([(tf.constant([0.0]), bias)])
+        results.append(bias.numpy()[0])
+    assert results == [1.0, 1.0]
 
 
 def test_cuts_the_global_norm_at_one():

@@ -70,6 +70,37 @@ def test_exactly_what_is_trained_changes_and_has_optimizer_state(bert, tuning):
     assert 2 * parameters <= slots <= 2 * parameters + 2
 
 
+def test_another_tuning_is_followed_by_a_compiled_model(bert):
+    model = _model(bert)
+    model.train_on_batch(tiny.inputs(), LABELS)
+    model.set_tuning(Tuning("head"))
+    model.compile(optimizer=create_optimizer(1e-2, 20, 0), loss=model.head.loss)
+    before = _values(model)
+    model.train_on_batch(tiny.inputs(), LABELS)
+    changed = {path for path, value in _values(model).items() if (value != before[path]).any()}
+    assert changed == {"head/output/kernel", "head/output/bias"}
+
+
+def test_an_encoder_that_was_frozen_is_tuned_all_the_same(bert):
+    encoder = load_encoder(bert, AdapterConfig(size=4))
+    encoder.trainable = False
+    model = TaskModel(encoder, ClassificationHead(3))
+    assert len(model.trainable_variables) == len(model.tuning.trained(model.variables_by_path()))
+
+
+@pytest.mark.parametrize(
+    ("tuning", "told"),
+    [
+        (Tuning("adapters"), "needs an encoder with adapters"),
+        (Tuning("top_k", k=4), "k is beyond the 3 layers"),
+        (Tuning("layer_norm", from_layer=3), "from_layer is beyond"),
+    ],
+)
+def test_tuning_that_does_not_fit_is_told(bert, tuning, told):
+    with pytest.raises(ValueError, match=told):
+        TaskModel(load_encoder(bert, None), ClassificationHead(3), tuning)
+
+
 @pytest.mark.parametrize(
     ("head", "labels"),
     [

@@ -1,0 +1,110 @@
+"""Batches of examples of like length."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from adapter_bert_tf.data.records import LABELS
+from adapter_bert_tf.text.inputs import IDS, SEGMENTS
+
+# Batches that are sorted by length together: more leave less padding, fewer more chance.
+_POOL = 64
+
+
+def bucket_lengths(max_seq_length: int) -> list[int]:
+    """The lengths that rows are padded to: about a tenth apart."""
+    lengths, length = [], 0
+    while length < max_seq_length:
+        length += 2 if length < 16 else 4 if length < 32 else 8 if length < 96 else 16
+        lengths.append(min(length, max_seq_length))
+    return lengths
+
+
+@dataclasses.dataclass
+class Batches:
+    """Tokenised examples, to be dealt in batches.
+
+    Args:
+      columns: Ids, segments and labels, as `read_records` gives them.
+      batch_size: Rows of a batch, over all devices.
+      lengths: What rows may be padded to, ascending. A single one makes all batches of one
+        shape, as a TPU wants it.
+      fixed_rows: Whether the last batch is filled up with rows of weight 0.
+    """
+
+    columns: dict[str, tf.RaggedTensor | tf.Tensor]
+    batch_size: int
+    lengths: list[int]
+    fixed_rows: bool = False
+
+    def __len__(self) -> int:
+        return -(-self.rows // self.batch_size)
+
+    @property
+    def rows(self) -> int:
+        """Number of examples."""
+        return int(self.columns[IDS].nrows())
+
+    def shuffled(self, seed: int, epoch: int) -> list[np.ndarray]:
+        """The rows of each batch of an epoch: every example once, like lengths together.
+
+        They depend on nothing but the arguments, so a run can go on from any batch.
+        """
+        random = np.random.default_rng([seed, epoch])
+        order = random.permutation(self.rows)
+        pool = self.batch_size * _POOL
+        for start in range(0, self.rows, pool):
+            part = order[start : start + pool]
+            order[start : start + pool] = part[np.argsort(self._sizes[part], kind="stable")]
+        batches = self._cut(order)
+        random.shuffle(batches)
+        return batches
+
+    def by_length(self) -> list[np.ndarray]:
+        """The rows of each batch, shortest first: for evaluation, where the order is free."""
+        return self._cut(np.argsort(self._sizes, kind="stable"))
+
+    @functools.cached_property
+    def _sizes(self) -> np.ndarray:
+        return self.columns[IDS].row_lengths().numpy()
+
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        starts = range(0, len(order), self.batch_size)
+        return [order[start : start + self.batch_size] for start in starts]
+
+    def _padded_length(self, rows: np.ndarray) -> int:
+        return self.lengths[np.searchsorted(self.lengths, self._sizes[rows].max())]
+
+    def dataset(self, batches: list[np.ndarray]) -> tf.data.Dataset:
+        """Yields these batches as `(inputs, labels, weights)`, or `(inputs,)` without labels."""
+        rows = tf.ragged.constant([batch.tolist() for batch in batches], tf.int64, ragged_rank=1)
+        lengths = [self._padded_length(batch) for batch in batches]
+        dataset = tf.data.Dataset.from_tensor_slices((rows, tf.constant(lengths, tf.int64)))
+        dataset = dataset.map(self._gather, tf.data.AUTOTUNE)
+        options = tf.data.Options()
+        # Workers share each batch, where the default could give them different ones.
+        policy = tf.data.experimental.AutoShardPolicy.DATA
+        options.experimental_distribute.auto_shard_policy = policy
+        return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+    def _gather(self, rows: tf.Tensor, length: tf.Tensor):
+        count = tf.size(rows, tf.int64)
+        total = self.batch_size if self.fixed_rows else count
+        shape = [total, self.lengths[0] if len(self.lengths) == 1 else length]
+        ids = tf.gather(self.columns[IDS], rows)
+        inputs = {
+            "input_word_ids": ids.to_tensor(shape=shape),
+            "input_mask": tf.ones_like(ids).to_tensor(shape=shape),
+            "input_type_ids": tf.gather(self.columns[SEGMENTS], rows).to_tensor(shape=shape),
+        }
+        if LABELS not in self.columns:
+            return (inputs,)
+        missing = [[0, total - count]]
+        labels = tf.pad(tf.gather(self.columns[LABELS], rows), missing)
+        weights = tf.pad(tf.ones([count]), missing)
+        if self.fixed_rows:
+            labels.set_shape([total])
+            weights.set_shape([total])
+        return inputs, labels, weights

@@ -1,0 +1,138 @@
+"""The GLUE tasks, in their official files."""
+
+from adapter_bert_tf.data.tables import Layout
+from adapter_bert_tf.data.task import DEV, TEST, TRAIN, Split, Task, TfdsTask
+
+_BINARY = ("0", "1")
+_ENTAILMENT = ("entailment", "not_entailment")
+_NLI = ("contradiction", "entailment", "neutral")
+# TFDS counts MNLI's classes in another order than the files' processors do.
+_TFDS_NLI = ("entailment", "neutral", "contradiction")
+
+
+def _tfds(name: str, text: str, pair: str | None, labels: tuple[str, ...]) -> TfdsTask:
+    splits = {TRAIN: "train", DEV: "validation", TEST: "test"}
+    return TfdsTask(f"glue/{name}", text, pair, splits, labels)
+
+
+def _splits(label: str, layout: Layout = Layout(), **test_columns) -> dict[str, Split]:
+    return {
+        TRAIN: Split(("train.tsv",), layout, label),
+        DEV: Split(("dev.tsv",), layout, label),
+        TEST: Split(("test.tsv",), **test_columns),
+    }
+
+
+GLUE = (
+    Task(
+        "CoLA",
+        text="sentence",
+        labels=_BINARY,
+        metrics=("matthews",),
+        # Only the test file has a header.
+        splits=_splits("label", Layout(header=("source", "label", "mark", "sentence"))),
+        submission={TEST: "CoLA.tsv"},
+        tfds=_tfds("cola", "sentence", None, _BINARY),
+    ),
+    Task(
+        "SST-2",
+        text="sentence",
+        labels=_BINARY,
+        splits=_splits("label"),
+        submission={TEST: "SST-2.tsv"},
+        tfds=_tfds("sst2", "sentence", None, _BINARY),
+    ),
+    Task(
+        "MRPC",
+        text="#1 String",
+        pair="#2 String",
+        labels=_BINARY,
+        metrics=("accuracy", "f1"),
+        splits=_splits("Quality"),
+        submission={TEST: "MRPC.tsv"},
+        tfds=_tfds("mrpc", "sentence1", "sentence2", _BINARY),
+    ),
+    Task(
+        "STS-B",
+        text="sentence1",
+        pair="sentence2",
+        metrics=("pearson", "spearman"),
+        splits=_splits("score"),
+        submission={TEST: "STS-B.tsv"},
+        tfds=_tfds("stsb", "sentence1", "sentence2", ()),
+    ),
+    Task(
+        "QQP",
+        text="question1",
+        pair="question2",
+        labels=_BINARY,
+        metrics=("accuracy", "f1"),
+        # A few lines of the official files are cut.
+        splits=_splits("is_duplicate", Layout(skips_short_lines=True)),
+        submission={TEST: "QQP.tsv"},
+        tfds=_tfds("qqp", "question1", "question2", _BINARY),
+    ),
+    Task(
+        "MNLI",
+        text="sentence1",
+        pair="sentence2",
+        labels=_NLI,
+        splits={
+            TRAIN: Split(("train.tsv",), label="gold_label"),
+            "dev_matched": Split(("dev_matched.tsv",), label="gold_label"),
+            "dev_mismatched": Split(("dev_mismatched.tsv",), label="gold_label"),
+            "test_matched": Split(("test_matched.tsv",)),
+            "test_mismatched": Split(("test_mismatched.tsv",)),
+        },
+        submission={"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"},
+        tfds=TfdsTask(
+            "glue/mnli",
+            "premise",
+            "hypothesis",
+            {
+                TRAIN: "train",
+                "dev_matched": "validation_matched",
+                "dev_mismatched": "validation_mismatched",
+                "test_matched": "test_matched",
+                "test_mismatched": "test_mismatched",
+            },
+            _TFDS_NLI,
+        ),
+    ),
+    Task(
+        "QNLI",
+        text="question",
+        pair="sentence",
+        labels=_ENTAILMENT,
+        splits=_splits("label"),
+        submission={TEST: "QNLI.tsv"},
+        tfds=_tfds("qnli", "question", "sentence", _ENTAILMENT),
+    ),
+    Task(
+        "RTE",
+        text="sentence1",
+        pair="sentence2",
+        labels=_ENTAILMENT,
+        splits=_splits("label"),
+        submission={TEST: "RTE.tsv"},
+        tfds=_tfds("rte", "sentence1", "sentence2", _ENTAILMENT),
+    ),
+    Task(
+        "WNLI",
+        text="sentence1",
+        pair="sentence2",
+        labels=_BINARY,
+        splits=_splits("label"),
+        submission={TEST: "WNLI.tsv"},
+        tfds=_tfds("wnli", "sentence1", "sentence2", _BINARY),
+    ),
+    Task(
+        "AX",
+        text="sentence1",
+        pair="sentence2",
+        labels=_NLI,
+        splits={TEST: Split(("AX.tsv", "diagnostic.tsv", "test.tsv"))},
+        submission={TEST: "AX.tsv"},
+        tfds=TfdsTask("glue/ax", "premise", "hypothesis", {TEST: "test"}, _TFDS_NLI),
+    ),
+)

@@ -1,0 +1,158 @@
+"""Tokenised examples as TFRecords, unpadded, with the feature names of the original."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+
+import tensorflow as tf
+import tf_keras
+
+from adapter_bert_tf.data.examples import Examples
+from adapter_bert_tf.errors import UserError, file_error
+from adapter_bert_tf.files import new_file
+from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
+from adapter_bert_tf.text.tokenizer import Tokenizer
+
+LABELS = "label_ids"
+
+_FORMAT = 1
+_ROWS_AT_ONCE = 1024
+
+
+def cached_records(
+    examples: Examples, tokenizer: Tokenizer, max_seq_length: int, cache_dir: str, title: str
+) -> str:
+    """Returns the TFRecord file of these examples; it is written if it isn't there yet.
+
+    Its name is a digest of all that determines its content, so a file that exists is right.
+    """
+    key = _key(examples, tokenizer, max_seq_length)
+    path = os.path.join(cache_dir, f"{key}.tfrecord")
+    if not os.path.exists(path):
+        write_records(path, examples, tokenizer, max_seq_length, title)
+    return path
+
+
+def _key(examples: Examples, tokenizer: Tokenizer, max_seq_length: int) -> str:
+    digest = hashlib.sha256()
+    settings = [_FORMAT, max_seq_length, tokenizer.vocabulary.describe()]
+    for part in (settings, examples.texts, examples.pairs, examples.labels):
+        digest.update(json.dumps(part).encode())
+    return digest.hexdigest()[:32]
+
+
+def write_records(
+    path: str, examples: Examples, tokenizer: Tokenizer, max_seq_length: int, title: str
+) -> None:
+    """Tokenises the examples and writes them to `path`, which is whole or not there."""
+    columns: dict[str, object] = {"texts": examples.texts}
+    if examples.pairs is not None:
+        columns["pairs"] = examples.pairs
+    if examples.labels is not None:
+        whole = all(isinstance(label, int) for label in examples.labels)
+        columns["labels"] = tf.constant(examples.labels, tf.int64 if whole else tf.float32)
+
+    def serialize(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        features = encode(tokenizer, batch["texts"], batch.get("pairs"), max_seq_length)
+        if "labels" in batch:
+            features[LABELS] = tf.RaggedTensor.from_tensor(batch["labels"][:, tf.newaxis])
+        return _serialize(features)
+
+    records = (
+        tf.data.Dataset.from_tensor_slices(columns)
+        .batch(_ROWS_AT_ONCE)
+        .map(serialize, num_parallel_calls=tf.data.AUTOTUNE)
+        .prefetch(2)
+    )
+    print(f"tokenising {title}: {len(examples):,} examples")
+    progress = tf_keras.utils.Progbar(len(examples), unit_name="example", interval=1)
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with new_file(path) as beside, tf.io.TFRecordWriter(beside) as writer:
+            for batch in records.as_numpy_iterator():
+                for record in batch:
+                    writer.write(record)
+                progress.add(len(batch))
+            writer.flush()
+    except OSError as error:
+        raise file_error(path, error) from None
+    except tf.errors.OpError as error:
+        raise UserError(f"{path}: {error.message}") from None
+
+
+def _serialize(features: dict[str, tf.RaggedTensor]) -> tf.Tensor:
+    """Makes `tf.train.Example`s of whole batches: five times the speed of Python's."""
+    entries = [_entry(name, values) for name, values in sorted(features.items())]
+    count = tf.fill([tf.shape(entries[0])[0], 1], len(entries))
+    all_entries = tf.stack(entries, axis=1)
+    features_message = tf.io.encode_proto(count, [all_entries], ["feature"], "tensorflow.Features")
+    return _wrap(features_message, "features", "tensorflow.Example")
+
+
+def _entry(name: str, values: tf.RaggedTensor) -> tf.Tensor:
+    floats = values.dtype.is_floating
+    message, kind = ("FloatList", "float_list") if floats else ("Int64List", "int64_list")
+    dense = tf.cast(values.to_tensor(), tf.float32 if floats else tf.int64)
+    sizes = tf.cast(values.row_lengths()[:, tf.newaxis], tf.int32)
+    numbers = tf.io.encode_proto(sizes, [dense], ["value"], f"tensorflow.{message}")
+    feature = _wrap(numbers, kind, "tensorflow.Feature")
+    rows = tf.shape(feature)[0]
+    return tf.io.encode_proto(
+        tf.ones([rows, 2], tf.int32),
+        [tf.fill([rows, 1], name), feature[:, tf.newaxis]],
+        ["key", "value"],
+        "tensorflow.Features.FeatureEntry",
+    )
+
+
+def _wrap(message: tf.Tensor, field: str, kind: str) -> tf.Tensor:
+    ones = tf.ones([tf.shape(message)[0], 1], tf.int32)
+    return tf.io.encode_proto(ones, [message[:, tf.newaxis]], [field], kind)
+
+
+def read_records(path: str, regression: bool = False) -> dict[str, tf.RaggedTensor | tf.Tensor]:
+    """Reads a TFRecord file: ours, or one that the original program wrote, padding and all.
+
+    Returns:
+      Ids and segments as ragged rows, and the labels, if the file has them.
+    """
+    parse = _parser(regression)
+    dataset = tf.data.TFRecordDataset(path).batch(_ROWS_AT_ONCE)
+    try:
+        parts = list(dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE))
+    except tf.errors.DataLossError:
+        raise UserError(f"{path}: cut short or damaged") from None
+    except tf.errors.OpError as error:
+        raise UserError(f"{path}: not TFRecords of examples: {error.message}") from None
+    if not parts:
+        raise UserError(f"{path}: no records")
+    columns = {name: tf.concat([part[name] for part in parts], axis=0) for name in parts[0]}
+    if len(columns[LABELS]) != int(columns[IDS].nrows()):
+        del columns[LABELS]
+    return columns
+
+
+def _parser(regression: bool) -> Callable:
+    def ragged(dtype: tf.DType) -> tf.io.RaggedFeature:
+        return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
+
+    spec = {name: ragged(tf.int64) for name in (IDS, MASK, SEGMENTS)}
+    spec[LABELS] = ragged(tf.float32 if regression else tf.int64)
+    # TPU runs of the original fill the last batch with examples that are not real.
+    spec["is_real_example"] = tf.io.FixedLenFeature([], tf.int64, default_value=1)
+
+    def parse(records: tf.Tensor) -> dict[str, tf.RaggedTensor | tf.Tensor]:
+        features = tf.io.parse_example(records, spec)
+        kept = tf.cast(features["is_real_example"], tf.bool)
+        mask = tf.cast(features[MASK], tf.bool)
+        columns = {
+            name: tf.ragged.boolean_mask(
+                tf.cast(tf.ragged.boolean_mask(features[name], mask), tf.int32), kept
+            )
+            for name in (IDS, SEGMENTS)
+        }
+        labels = tf.ragged.boolean_mask(features[LABELS], kept)
+        return {**columns, LABELS: labels.flat_values}
+
+    return parse

@@ -1,0 +1,162 @@
+"""Where a task's examples come from."""
+
+import os
+from typing import Protocol
+
+from adapter_bert_tf.data.examples import Examples
+from adapter_bert_tf.data.read import labels_of, read_split, to_examples
+from adapter_bert_tf.data.tables import Row, layout_of, read_rows
+from adapter_bert_tf.data.task import TEST, Task
+from adapter_bert_tf.errors import UserError, some
+
+
+class Source(Protocol):
+    """A task with its data at hand."""
+
+    task: Task
+    labels: tuple[str, ...]
+
+    def read(self, split: str) -> Examples:
+        """Returns the examples of a split."""
+
+
+class OriginalFiles:
+    """A task in the files that its authors publish."""
+
+    def __init__(self, task: Task, data_dir: str):
+        if not os.path.isdir(data_dir):
+            raise UserError(f"--data_dir={data_dir}: no such folder")
+        self.task = task
+        self.labels = labels_of(task, data_dir)
+        self._data_dir = data_dir
+
+    def read(self, split: str) -> Examples:
+        """Returns the examples of a split."""
+        return read_split(self.task, self._data_dir, split)
+
+
+class Tfds:
+    """A task that TFDS downloads on first use."""
+
+    def __init__(self, task: Task, data_dir: str | None = None):
+        if task.tfds is None:
+            files = {name for split in task.splits.values() for name in split.files}
+            raise UserError(
+                f"--data_dir: {task.name} is not in TFDS; give the folder with {some(files)}"
+            )
+        self.task = task
+        self.labels = task.labels
+        self._tfds = task.tfds
+        self._data_dir = data_dir
+
+    def read(self, split: str) -> Examples:
+        """Returns the examples of a split."""
+        # Here, as it takes a second to import and files do without it.
+        import tensorflow_datasets as tfds
+
+        data = tfds.load(self._tfds.name, split=self._tfds.splits[split], data_dir=self._data_dir)
+        rows = list(data.batch(1024).as_numpy_iterator())
+
+        def column(name: str) -> list:
+            return [value for batch in rows for value in batch[name].tolist()]
+
+        labels: list | None = column("label")
+        if split.startswith(TEST):
+            labels = None  # TFDS has -1 there.
+        elif self.labels:
+            numbers = [self.labels.index(label) for label in self._tfds.labels]
+            labels = [numbers[label] for label in column("label")]
+        pair = self._tfds.pair
+        return Examples(
+            texts=[text.decode() for text in column(self._tfds.text)],
+            pairs=None if pair is None else [text.decode() for text in column(pair)],
+            labels=labels,
+        )
+
+
+_TEXT_NAMES = ("text", "sentence", "sentence1", "question", "question1", "premise", "content")
+_PAIR_NAMES = ("text_pair", "sentence2", "question2", "hypothesis")
+_LABEL_NAMES = ("label", "labels", "class", "category", "target", "score")
+
+
+class OwnFiles:
+    """A user's own tables, with a header.
+
+    Columns that are not named are guessed from the header; the task is a regression if all
+    labels are numbers and some are not whole.
+    """
+
+    def __init__(
+        self,
+        files: dict[str, str],
+        text_column: str | None = None,
+        pair_column: str | None = None,
+        label_column: str | None = None,
+        labels: tuple[str, ...] | None = None,
+    ):
+        self._files = files
+        first = next(iter(files.values()))
+        rows = self._rows(first)
+        header = tuple(rows[0][1])
+        self._text = _pick("text_column", text_column, _TEXT_NAMES, header, first, needed=True)
+        self._pair = _pick("text_pair_column", pair_column, _PAIR_NAMES, header, first)
+        self._label = _pick("label_column", label_column, _LABEL_NAMES, header, first)
+        if labels is None:
+            labels = self._labels_in(first, rows)
+        self.labels = labels
+        self.task = Task(
+            name=os.path.splitext(os.path.basename(first))[0],
+            text=self._text or "",
+            pair=self._pair,
+            labels=labels,
+            metrics=("accuracy",) if labels else ("pearson", "spearman"),
+        )
+
+    def read(self, split: str) -> Examples:
+        """Returns the examples of a split."""
+        path = self._files[split]
+        rows = self._rows(path)
+        label = self._label if split != TEST or self._label in rows[0][1] else None
+        return to_examples(
+            path,
+            rows,
+            text=self.task.text,
+            pair=self._pair,
+            label=label,
+            task=self.task,
+            labels=self.labels,
+        )
+
+    def _rows(self, path: str) -> list[tuple[int, Row]]:
+        return read_rows(path, layout_of(path))[0]
+
+    def _labels_in(self, path: str, rows: list[tuple[int, Row]]) -> tuple[str, ...]:
+        if self._label is None:
+            raise UserError(f"{path}: no column of labels; name it with --label_column")
+        values = {row[self._label] for _, row in rows}
+        try:
+            numbers = [float(value) for value in values]
+        except ValueError:
+            numbers = [0.0]
+        if any(number != int(number) for number in numbers):
+            return ()
+        if len(values) < 2:
+            raise UserError(f"{path}: column {self._label!r} has a single value; expected classes")
+        return tuple(sorted(values))
+
+
+def _pick(
+    flag: str, given: str | None, names: tuple[str, ...], header, path: str, needed: bool = False
+) -> str | None:
+    if given is not None:
+        if given not in header:
+            raise UserError(
+                f"--{flag}={given}: no such column in {path}; its columns are {some(header, 20)}"
+            )
+        return given
+    found = [name for name in names if name in header]
+    if needed and not found:
+        raise UserError(
+            f"{path}: which column is the text? Name it with --{flag}: {some(header, 20)}"
+        )
+    return found[0] if found else None

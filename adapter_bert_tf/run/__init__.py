@@ -1,0 +1,1 @@
+"""A run: an output directory, and what fills it."""

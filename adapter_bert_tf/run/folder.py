@@ -1,0 +1,86 @@
+"""The output directory of a run: what it was asked, how far it is, what came of it."""
+
+import json
+import os
+from typing import Any
+
+from adapter_bert_tf.base.bert_config import read_json_object
+from adapter_bert_tf.errors import UserError, file_error
+from adapter_bert_tf.files import write_atomically
+
+_SETTINGS, _HISTORY, _RESULTS = "settings.json", "history.json", "eval_results.json"
+
+
+class RunFolder:
+    """Files of a run, each written whole or not at all.
+
+    Args:
+      path: The folder; it is made if it isn't there.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise file_error(f"--output_dir={path}", error) from None
+
+    def file(self, name: str) -> str:
+        """The path of a file in the folder."""
+        return os.path.join(self.path, name)
+
+    @property
+    def pack(self) -> str:
+        """The folder of the task pack."""
+        return self.file("pack")
+
+    @property
+    def checkpoints(self) -> str:
+        """The folder of the checkpoints that a run goes on from."""
+        return self.file("checkpoints")
+
+    def claim(self, settings: dict[str, Any]) -> None:
+        """Notes what the run was asked; a folder of another run is refused."""
+        path = self.file(_SETTINGS)
+        if not os.path.exists(path):
+            self.write_json(_SETTINGS, settings)
+            return
+        before = read_json_object(path)
+        now = json.loads(json.dumps(settings))
+        for name in sorted(before.keys() | now.keys()):
+            if before.get(name) != now.get(name):
+                raise UserError(
+                    f"--output_dir={self.path}: belongs to a run with {name}={before.get(name)}, "
+                    f"not {now.get(name)}; give another folder"
+                )
+
+    def history(self) -> list[dict[str, float]]:
+        """The metrics of each epoch so far."""
+        path = self.file(_HISTORY)
+        return read_json_object(path)["epochs"] if os.path.exists(path) else []
+
+    def write_history(self, epochs: list[dict[str, float]]) -> None:
+        """Replaces the history."""
+        self.write_json(_HISTORY, {"epochs": epochs})
+
+    def results(self) -> dict[str, Any] | None:
+        """What a finished run came to, or None."""
+        path = self.file(_RESULTS)
+        return read_json_object(path) if os.path.exists(path) else None
+
+    def write_results(self, results: dict[str, Any]) -> None:
+        """Writes `eval_results.json`, and the metrics as the original's `eval_results.txt`."""
+        lines = [f"{name} = {value}\n" for name, value in sorted(results["metrics"].items())]
+        self.write("eval_results.txt", "".join(lines))
+        self.write_json(_RESULTS, results)
+
+    def write(self, name: str, text: str) -> None:
+        """Writes a file."""
+        try:
+            write_atomically(self.file(name), text.encode())
+        except OSError as error:
+            raise file_error(self.file(name), error) from None
+
+    def write_json(self, name: str, value: dict[str, Any]) -> None:
+        """Writes a JSON file."""
+        self.write(name, json.dumps(value, indent=2) + "\n")

@@ -1,0 +1,1 @@
+"""From text to token ids, in the graph."""

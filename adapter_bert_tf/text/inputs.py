@@ -1,0 +1,53 @@
+"""From texts, or pairs of texts, to BERT's inputs."""
+
+import tensorflow as tf
+
+from adapter_bert_tf.text.tokenizer import Tokenizer
+
+IDS, MASK, SEGMENTS = "input_ids", "input_mask", "segment_ids"
+
+
+def encode(
+    tokenizer: Tokenizer, texts: tf.Tensor, pairs: tf.Tensor | None, max_seq_length: int
+) -> dict[str, tf.RaggedTensor]:
+    """Returns `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, unpadded.
+
+    Args:
+      tokenizer: The base's tokenizer.
+      texts: The texts, `[rows]`.
+      pairs: The second texts, `[rows]`, or None. A row whose second text is empty still
+        gets its `[SEP]`.
+      max_seq_length: Room for a row, its special tokens included.
+    """
+    a = tokenizer.tokenize(texts)
+    if pairs is None:
+        first, second = _keep(a, max_seq_length - 2), None
+    else:
+        b = tokenizer.tokenize(pairs)
+        room_a, room_b = _shares(a.row_lengths(), b.row_lengths(), max_seq_length - 3)
+        first, second = _keep(a, room_a), _keep(b, room_b)
+    rows = first.nrows()
+    cls = tf.fill([rows, 1], tokenizer.cls_id)
+    sep = tf.fill([rows, 1], tokenizer.sep_id)
+    head = tf.concat([cls, first, sep], axis=1)
+    if second is None:
+        return {IDS: head, MASK: tf.ones_like(head), SEGMENTS: tf.zeros_like(head)}
+    tail = tf.concat([second, sep], axis=1)
+    ids = tf.concat([head, tail], axis=1)
+    segments = tf.concat([tf.zeros_like(head), tf.ones_like(tail)], axis=1)
+    return {IDS: ids, MASK: tf.ones_like(ids), SEGMENTS: segments}
+
+
+def _shares(a: tf.Tensor, b: tf.Tensor, room: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The lengths after cutting the longer text one token at a time; on a tie b is cut."""
+    half = (room + 1) // 2
+    a = tf.minimum(a, tf.maximum(room - b, half))
+    return a, tf.minimum(b, room - a)
+
+
+def _keep(tokens: tf.RaggedTensor, lengths: tf.Tensor | int) -> tf.RaggedTensor:
+    """Cuts each row to its length."""
+    kept = tf.minimum(tokens.row_lengths(), tf.cast(lengths, tf.int64))
+    starts = tokens.row_starts()
+    positions = tf.ragged.range(starts, starts + kept)
+    return tf.gather(tokens.flat_values, positions)

@@ -1,0 +1,69 @@
+"""BERT's tokenizer as a graph, with the results of the original's Python."""
+
+import collections
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.text.vocabulary import Vocabulary
+
+# The original deletes control and format characters, where tf-text takes them for spaces.
+_DELETED = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}]"
+_SPACES = r"[\s\p{Z}]"
+_CHINESE = (
+    r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2a6df}"
+    r"\x{2a700}-\x{2ceaf}\x{2f800}-\x{2fa1f}]"
+)
+_PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
+
+# A word that is longer than this is unknown. tf-text counts bytes, the original characters.
+_LONGEST_WORD = 200
+_BYTES_IN_A_CHARACTER = 4
+_PRIVATE_USE = range(0xE000, 0xF900)
+
+
+class Tokenizer(tf.Module):
+    """Text to the wordpiece ids of a vocabulary.
+
+    Args:
+      vocabulary: The base's vocabulary.
+
+    Example:
+      `Tokenizer(vocabulary).tokenize(["a text", "another"])`
+    """
+
+    def __init__(self, vocabulary: Vocabulary):
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.cls_id = vocabulary.index("[CLS]")
+        self.sep_id = vocabulary.index("[SEP]")
+        vocabulary.index("[UNK]")
+        twice = [token for token, n in collections.Counter(vocabulary.tokens).items() if n > 1]
+        if twice:
+            raise UserError(f"the vocabulary has tokens twice: {some(twice)}")
+        # No token starts with it, so it is unknown, as it is in a text.
+        starts = {token[:1] for token in vocabulary.tokens}
+        self._unknown_word = next(c for c in map(chr, _PRIVATE_USE) if c not in starts)
+        self._wordpiece = tf_text.FastWordpieceTokenizer(
+            list(vocabulary.tokens),
+            max_bytes_per_word=_LONGEST_WORD * _BYTES_IN_A_CHARACTER,
+            token_out_type=tf.int32,
+        )
+
+    def normalize(self, texts: tf.Tensor) -> tf.Tensor:
+        """Cleans, lower-cases if the vocabulary is, and puts spaces between words."""
+        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
+        texts = tf.strings.regex_replace(texts, _DELETED, "")
+        texts = tf.strings.regex_replace(texts, _SPACES, " ")
+        texts = tf.strings.regex_replace(texts, _CHINESE, r" \0 ")
+        if self.vocabulary.lower_case:
+            texts = tf_text.normalize_utf8(tf.strings.lower(texts, "utf-8"), "NFD")
+            texts = tf.strings.regex_replace(texts, r"\p{Mn}", "")
+        texts = tf.strings.regex_replace(texts, _PUNCTUATION, r" \0 ")
+        too_long = rf"[^ ]{{{_LONGEST_WORD + 1},}}"
+        return tf.strings.regex_replace(texts, too_long, self._unknown_word)
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of each text, `[texts, (tokens)]`."""
+        return self._wordpiece.tokenize(self.normalize(texts))

@@ -1,0 +1,119 @@
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from adapter_bert_tf import UserError
+from adapter_bert_tf.data.examples import Examples
+from adapter_bert_tf.data.records import LABELS, cached_records, read_records
+from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
+from adapter_bert_tf.text.tokenizer import Tokenizer
+from adapter_bert_tf.text.vocabulary import Vocabulary
+
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer(Vocabulary(TOKENS, True))
+
+
+def _cached(folder, tokenizer, examples, max_seq_length=8) -> str:
+    return cached_records(examples, tokenizer, max_seq_length, str(folder), "test")
+
+
+def test_records_have_the_originals_features_without_padding(tmp_path, tokenizer):
+    path = _cached(tmp_path, tokenizer, Examples(["a b", "a"], ["b", "b b"], [1, 0]))
+    examples = [tf.train.Example.FromString(r.numpy()) for r in tf.data.TFRecordDataset(path)]
+    features = examples[1].features.feature
+    assert set(features) == {IDS, MASK, SEGMENTS, LABELS}
+    assert list(features[IDS].int64_list.value) == [2, 4, 3, 5, 5, 3]
+    assert list(features[SEGMENTS].int64_list.value) == [0, 0, 0, 1, 1, 1]
+    assert list(features[LABELS].int64_list.value) == [0]
+
+
+def test_what_is_written_is_read(tmp_path, tokenizer):
+    columns = read_records(
+        _cached(tmp_path, tokenizer, Examples(["a b", "", "b"], None, [2, 0, 1]))
+    )
+    assert columns[IDS].to_list() == [[2, 4, 5, 3], [2, 3], [2, 5, 3]]
+    assert columns[LABELS].numpy().tolist() == [2, 0, 1]
+    values = Examples(["a", "b"], None, [2.5, 3.0])
+    columns = read_records(_cached(tmp_path, tokenizer, values), regression=True)
+    assert columns[LABELS].numpy().tolist() == [2.5, 3.0]
+    assert LABELS not in read_records(_cached(tmp_path, tokenizer, Examples(["a"], None, None)))
+
+
+def test_the_cache_knows_all_that_matters(tmp_path, tokenizer):
+    examples = Examples(["a b"], None, [1])
+    paths = {
+        _cached(tmp_path, tokenizer, examples),
+        _cached(tmp_path, tokenizer, examples, max_seq_length=7),
+        _cached(tmp_path, tokenizer, Examples(["a b"], None, [0])),
+        _cached(tmp_path, tokenizer, Examples(["a"], ["b"], [1])),
+        _cached(tmp_path, Tokenizer(Vocabulary(TOKENS, False)), examples),
+        _cached(tmp_path, Tokenizer(Vocabulary((*TOKENS, "c"), True)), examples),
+    }
+    assert len(paths) == 6
+    before = os.stat(_cached(tmp_path, tokenizer, examples)).st_mtime_ns
+    assert os.stat(_cached(tmp_path, tokenizer, examples)).st_mtime_ns == before
+    assert len(os.listdir(tmp_path)) == 6
+
+
+def test_records_of_the_original_are_read(tmp_path):
+    """Padded, and with rows that only fill the last batch."""
+
+    def feature(*values):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+    path = str(tmp_path / "train.tf_record")
+    with tf.io.TFRecordWriter(path) as writer:
+        for real in (1, 1, 0):
+            features = {
+                IDS: feature(2, 4, 3, 0, 0),
+                MASK: feature(1, 1, 1, 0, 0),
+                SEGMENTS: feature(0, 0, 0, 0, 0),
+                LABELS: feature(1),
+                "is_real_example": feature(real),
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+    columns = read_records(path)
+    assert columns[IDS].to_list() == [[2, 4, 3]] * 2
+    assert columns[LABELS].numpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("cut", [5, 40])
+def test_a_file_cut_short_is_told(tmp_path, tokenizer, cut):
+    path = _cached(tmp_path, tokenizer, Examples(["a b"] * 50, None, [1] * 50))
+    os.truncate(path, os.path.getsize(path) - cut)
+    with pytest.raises(UserError, match="cut short or damaged"):
+        read_records(path)
+
+
+def test_other_files_are_told(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    path.write_bytes(b"")
+    with pytest.raises(UserError, match="no records"):
+        read_records(str(path))
+    path.write_bytes(b"text" * 100)
+    with pytest.raises(UserError, match="cut short or damaged"):
+        read_records(str(path))
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, tokenizer, monkeypatch):
+    class FullDisk(tf.io.TFRecordWriter):
+        def write(self, record):
+            raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.io, "TFRecordWriter", FullDisk)
+    with pytest.raises(UserError, match="No space left on device"):
+        _cached(tmp_path, tokenizer, Examples(["a"], None, [1]))
+    assert not os.listdir(tmp_path)
+
+
+def test_large_files_keep_their_order(tmp_path, tokenizer):
+    labels = np.random.default_rng(0).integers(0, 5, size=5000).tolist()
+    columns = read_records(_cached(tmp_path, tokenizer, Examples(["a"] * 5000, None, labels)))
+    assert columns[LABELS].numpy().tolist() == labels

@@ -1,0 +1,183 @@
+"""run_classifier.py as a user starts it."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[1] / "run_classifier.py"
+
+
+def _sentence(generator: random.Random, label: int) -> str:
+    """Words of which the label shows: w0 to w19, or w20 to w39."""
+    words = generator.choices(range(20 * label, 20 * label + 20), k=generator.randrange(3, 12))
+    return " ".join(f"w{word}" for word in words)
+
+
+def _write_mrpc(folder: pathlib.Path) -> str:
+    generator = random.Random(0)
+    folder.mkdir()
+    for split, rows in (("train", 96), ("dev", 24), ("test", 10)):
+        lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
+        for i in range(rows):
+            label = i % 2
+            first, second = (_sentence(generator, label) for _ in range(2))
+            lines.append(f"{label if split != 'test' else i}\t1\t2\t{first}\t{second}")
+        if split == "test":
+            lines[0] = lines[0].replace("Quality", "index")
+        (folder / f"{split}.tsv").write_text("\ufeff" + "\n".join(lines) + "\n")
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, bert) -> list[str]:
+    """The flags that adapter-bert's README gives for MRPC, with a tiny BERT."""
+    folder = tmp_path_factory.mktemp("classifier")
+    return [
+        "--task_name=MRPC",
+        "--do_train=true",
+        "--do_eval=true",
+        f"--data_dir={_write_mrpc(folder / 'MRPC')}",
+        f"--vocab_file={bert}/vocab.txt",
+        f"--bert_config_file={bert}/bert_config.json",
+        f"--init_checkpoint={bert}/bert_model.ckpt",
+        "--max_seq_length=32",
+        "--train_batch_size=8",
+        "--learning_rate=3e-3",
+        f"--cache_dir={folder / 'cache'}",
+    ]
+
+
+def _start(flags: list[str]) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _run(*flags: str) -> subprocess.CompletedProcess:
+    process = _start(list(flags))
+    out, err = process.communicate(timeout=300)
+    return subprocess.CompletedProcess(flags, process.returncode, out, err)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, files) -> tuple[pathlib.Path, str]:
+    """The folder of a finished run, and what it printed."""
+    folder = tmp_path_factory.mktemp("run") / "output"
+    done = _run(*files, "--num_train_epochs=6", "--do_predict", f"--output_dir={folder}")
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_the_originals_command_line_tunes_and_scores(run):
+    folder, printed = run
+    results = json.loads((folder / "eval_results.json").read_text())
+    assert results["metrics"]["accuracy"] > 0.8
+    assert results["trained_parameters"] < results["total_parameters"]
+    assert results["steps"] == 6 * 12
+    lines = (folder / "eval_results.txt").read_text().splitlines()
+    text = dict(line.split(" = ") for line in lines)
+    assert float(text["accuracy"]) == results["metrics"]["accuracy"]
+    assert float(text["f1"]) == results["metrics"]["f1"]
+    for line in ("base ", "task ", "tuning ", "steps ", "devices "):
+        assert line in printed
+
+
+def test_predictions_are_written_as_the_original_and_glue_want_them(run):
+    folder, _ = run
+    probabilities = np.loadtxt(folder / "test_results.tsv")
+    assert probabilities.shape == (10, 2)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    lines = (folder / "MRPC.tsv").read_text().splitlines()
+    assert lines[0] == "index\tprediction"
+    assert lines[1:] == [f"{i}\t{label}" for i, label in enumerate(probabilities.argmax(axis=1))]
+
+
+def test_a_finished_run_says_so_and_does_nothing(run, files):
+    folder, _ = run
+    before = (folder / "eval_results.json").stat().st_mtime_ns
+    done = _run(*files, "--num_train_epochs=6", f"--output_dir={folder}")
+    assert done.returncode == 0
+    assert "finished" in done.stdout
+    assert (folder / "eval_results.json").stat().st_mtime_ns == before
+
+
+def test_a_pack_is_evaluated_again_with_the_same_result(run, files, tmp_path):
+    folder, _ = run
+    flags = [flag for flag in files if "do_train" not in flag]
+    done = _run(*flags, "--nodo_train", f"--pack={folder / 'pack'}", f"--output_dir={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    again = json.loads((tmp_path / "eval_results.json").read_text())["metrics"]
+    assert again == json.loads((folder / "eval_results.json").read_text())["metrics"]
+
+
+def _weights(folder: pathlib.Path) -> str:
+    return json.loads((folder / "pack" / "pack.json").read_text())["sha256"]
+
+
+def test_stopped_at_any_moment_it_ends_with_the_same_bits(files, tmp_path):
+    flags = [*files, "--deterministic", "--num_train_epochs=4", "--save_checkpoints_steps=3"]
+    left_alone, killed = tmp_path / "left_alone", tmp_path / "killed"
+    done = _run(*flags, f"--output_dir={left_alone}")
+    assert done.returncode == 0, done.stderr
+    seconds = json.loads((left_alone / "eval_results.json").read_text())["seconds"]
+    generator = random.Random(1)
+    for kind in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
+        process = _start([*flags, f"--output_dir={killed}"])
+        _wait_for((killed / "settings.json").exists)
+        time.sleep(2 + generator.random() * seconds)
+        process.send_signal(kind)
+        process.communicate(timeout=60)
+        assert process.returncode in (-signal.SIGKILL, -signal.SIGTERM, 143, 0)
+    done = _run(*flags, f"--output_dir={killed}")
+    assert done.returncode == 0, done.stderr
+    assert _weights(killed) == _weights(left_alone)
+
+
+def _wait_for(condition, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def test_another_seed_gives_another_pack(files, run, tmp_path):
+    done = _run(*files, "--num_train_epochs=6", "--seed=1", f"--output_dir={tmp_path / 'other'}")
+    assert done.returncode == 0, done.stderr
+    assert _weights(tmp_path / "other") != _weights(run[0])
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--task=CoLLA"], "--task=CoLLA: no such task; did you mean CoLA"),
+        (["--data_dir=/nowhere"], "--data_dir=/nowhere: no such folder"),
+        (["--max_seq_length=64"], "--max_seq_length=64: the base takes 32 at most"),
+        (["--train_batch_size=0"], "--train_batch_size=0: expected a number above 0"),
+        (["--adapter_size=0"], "size must be a whole number above 0"),
+        (["--init_checkpoint=/nowhere"], "/nowhere"),
+        (["--use_tpu"], "--use_tpu: no TPU"),
+        (["--seed=5"], "belongs to a run with seed=0, not 5"),
+        (["stray"], "stray: unexpected argument"),
+    ],
+)
+def test_wrong_input_ends_with_one_line(files, run, flags, told):
+    folder, _ = run
+    before = sorted(os.listdir(folder))
+    start = time.monotonic()
+    done = _run(*files, "--num_train_epochs=6", f"--output_dir={folder}", *flags)
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert time.monotonic() - start < 40
+    assert sorted(os.listdir(folder)) == before
