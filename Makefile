@@ -14,10 +14,10 @@ demo: .venv/.installed
 	$(BIN)/python -m adapter_bert_tf.demo
 
 test: .venv/.installed
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: .venv/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -36,6 +36,14 @@ def _define_flags() -> None:
     integer("adapter_size", 64, "Tuning: width of the adapters.")
     number("adapter_init_scale", 1e-3, "Tuning: deviation of the adapters at the start.")
     string("adapter_activation", "gelu", "Tuning: non-linearity of the adapters.")
+    flags.DEFINE_list("adapter_sites", ["attention", "feed_forward"], "Tuning: what they follow.")
+    flags.DEFINE_list("adapter_layers", None, "Tuning: layers that get them, from 0; all else.")
+    boolean("adapter_parallel", False, "Tuning: adapters beside the sub-layers.")
+    boolean("adapter_layer_norm", False, "Tuning: a LayerNorm in each adapter.")
+    integer("adapter_hidden_layers", 1, "Tuning: layers of --adapter_size in each.")
+    boolean("adapter_multiplicative", False, "Tuning: adapters scale, instead of add.")
+    boolean("train_layer_norms", True, "Tuning: train LayerNorms beside the adapters.")
+    integer("train_from_layer", 0, "Tuning: nothing below this layer is trained.")
     integer("top_k", 1, "Tuning: layers for --tuning=top_k.")
     string("pack", None, "Tuning: a task pack to start from.")
 
@@ -58,6 +66,9 @@ def _define_flags() -> None:
     string("tpu_name", None, "Devices: name or address of the TPU.")
     string("tpu_zone", None, "Devices: its zone.")
     string("gcp_project", None, "Devices: its project.")
+    integer("num_tpu_cores", None, "Devices: cores that the TPU has to have.")
+    precisions = ["bfloat16", "float16"]
+    flags.DEFINE_enum("mixed_precision", None, precisions, "Devices: compute in half precision.")
 
 
 def _settings():
@@ -72,8 +83,19 @@ def _settings():
             size=values.adapter_size,
             init_scale=values.adapter_init_scale,
             activation=values.adapter_activation,
+            sites=tuple(values.adapter_sites),
+            layers=values.adapter_layers and tuple(map(int, values.adapter_layers)),
+            parallel=values.adapter_parallel,
+            layer_norm=values.adapter_layer_norm,
+            hidden_layers=values.adapter_hidden_layers,
+            multiplicative=values.adapter_multiplicative,
         )
-        tuning = Tuning(values.tuning, k=values.top_k)
+        tuning = Tuning(
+            values.tuning,
+            k=values.top_k,
+            layer_norms=values.train_layer_norms,
+            from_layer=values.train_from_layer,
+        )
     except ValueError as error:
         raise UserError(str(error)) from None
     # Flags and settings have the same names; a flag that was not given leaves the default.
@@ -85,14 +107,23 @@ def _settings():
 
 
 def _main() -> None:
+    values = flags.FLAGS
+    if values.mixed_precision == "bfloat16":
+        entry.trap_free_bfloat16()
     # Here, so that what absl says of the flags comes before TensorFlow is loaded.
     from adapter_bert_tf.run.classifier import ClassifierRun
-    from adapter_bert_tf.run.strategy import find_strategy, seed_everything
+    from adapter_bert_tf.run.strategy import find_strategy, seed_everything, set_precision
 
-    values = flags.FLAGS
     settings = _settings()
-    strategy = find_strategy(values.use_tpu, values.tpu_name, values.tpu_zone, values.gcp_project)
+    strategy = find_strategy(
+        values.use_tpu,
+        values.tpu_name,
+        values.tpu_zone,
+        values.gcp_project,
+        values.num_tpu_cores,
+    )
     seed_everything(values.seed, values.deterministic)
+    set_precision(values.mixed_precision)
     if not ClassifierRun(settings, strategy).run():
         raise SystemExit(entry.STOPPED)
 

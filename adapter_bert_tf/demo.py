@@ -67,5 +67,5 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("output_dir", "runs/demo", "Folder of the run.")
+    flags.DEFINE_string("output_dir", "runs/demo", "Demo: folder of the run.")
     entry.run(_main)

@@ -1,6 +1,8 @@
 """How the programs start and end."""
 
+import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 
@@ -8,15 +10,50 @@ from absl import app, flags, logging
 
 from adapter_bert_tf.errors import UserError
 
+# TensorFlow leaves oneDNN off on CPUs without AVX-512, where it is faster all the same: a step of
+# MiniLM took 415 ms with it and 496 ms without, on an AMD EPYC with AVX2.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # TensorFlow's notes about this machine, which would stand in front of our one line.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # The exit code of a run that SIGTERM ended, as shells count it.
 STOPPED = 143
 
+# absl puts the choices of a flag in front of its help, and joins lines.
+_HELP = re.compile(r"(<(?P<choices>.*)>: )?(?P<group>\w+): (?P<text>.*)", re.DOTALL)
+
+
+def print_flags(title: str) -> None:
+    """Prints the program's flags in the groups that their help texts start with."""
+    print(title.strip())
+    groups: dict[str, list[str]] = {}
+    for flag in flags.FLAGS.flags_by_module_dict()[sys.argv[0]]:
+        match = _HELP.fullmatch(flag.help)
+        if match:
+            choices = f" <{match['choices']}>" if match["choices"] else ""
+            shown = flag.default not in (None, False)
+            default = f" [{(flag.default_as_str or '').strip(chr(39))}]" if shown else ""
+            line = f"  --{flag.name:<24}{match['text']}{choices}{default}"
+            groups.setdefault(match["group"], []).append(line)
+    for group, lines in groups.items():
+        print("", group, *lines, sep="\n")
+
+
+def trap_free_bfloat16() -> None:
+    """Keeps oneDNN off AMX, which traps on virtual machines that show it but don't have it.
+
+    To be called before TensorFlow is loaded.
+    """
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        if "amx_bf16" in file.read():
+            os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
 
 def run(main: Callable[[], None]) -> None:
     """Parses the flags and calls `main`; a `UserError` ends with its one line and code 1."""
+    if {"--help", "--helpshort"} & set(sys.argv[1:]):
+        print_flags(sys.modules["__main__"].__doc__ or "")
+        sys.exit(0)
 
     def guarded(arguments: Sequence[str]) -> None:
         if not flags.FLAGS["verbosity"].present:

@@ -23,10 +23,8 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("checkpoint", None, "Prefix of the checkpoint.", required=True)
-    flags.DEFINE_string("bert_config_file", None, "Its bert_config.json.", required=True)
-    flags.DEFINE_string("output_dir", None, "Folder to write; must not exist.", required=True)
-    flags.DEFINE_string(
-        "vocab_file", None, "Its vocab.txt, for the base; by default the one beside the checkpoint."
-    )
+    flags.DEFINE_string("checkpoint", None, "Import: prefix of the checkpoint.", required=True)
+    flags.DEFINE_string("bert_config_file", None, "Import: its bert_config.json.", required=True)
+    flags.DEFINE_string("output_dir", None, "Import: folder to write.", required=True)
+    flags.DEFINE_string("vocab_file", None, "Import: its vocab.txt; by default the one beside it.")
     entry.run(_main)

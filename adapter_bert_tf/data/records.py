@@ -16,6 +16,9 @@ from adapter_bert_tf.text.tokenizer import Tokenizer
 
 LABELS = "label_ids"
 
+# The original writes `train.tf_record`.
+ENDINGS = (".tfrecord", ".tf_record")
+
 _FORMAT = 1
 _ROWS_AT_ONCE = 1024
 

@@ -74,6 +74,24 @@ class Tfds:
         )
 
 
+class RecordFiles:
+    """TFRecord files, as the original program writes them: tokenised already, classes only.
+
+    Args:
+      files: Split -> path.
+      classes: Number of classes.
+    """
+
+    def __init__(self, files: dict[str, str], classes: int):
+        self.files = files
+        self.labels = tuple(str(number) for number in range(classes))
+        self.task = Task(name="records", text="", labels=self.labels)
+
+    def read(self, split: str) -> Examples:
+        """There is no text in them."""
+        raise UserError(f"{self.files[split]}: TFRecords have no text")
+
+
 _TEXT_NAMES = ("text", "sentence", "sentence1", "question", "question1", "premise", "content")
 _PAIR_NAMES = ("text_pair", "sentence2", "question2", "hypothesis")
 _LABEL_NAMES = ("label", "labels", "class", "category", "target", "score")

@@ -9,8 +9,8 @@ import tf_keras
 
 from adapter_bert_tf.base.load import load_encoder
 from adapter_bert_tf.data.batches import Batches, bucket_lengths
-from adapter_bert_tf.data.records import LABELS, cached_records, read_records
-from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, Source, Tfds
+from adapter_bert_tf.data.records import ENDINGS, LABELS, cached_records, read_records
+from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, RecordFiles, Source, Tfds
 from adapter_bert_tf.data.task import CLASSIFICATION, DEV, TEST, TRAIN
 from adapter_bert_tf.data.tasks import find_task
 from adapter_bert_tf.errors import UserError
@@ -46,6 +46,9 @@ def find_source(settings: ClassifierSettings) -> Source:
         if path is not None
     }
     labels = tuple(read_pack(settings.pack).labels) if settings.pack else None
+    if all(path.endswith(ENDINGS) for path in files.values()):
+        columns = read_records(next(iter(files.values())))
+        return RecordFiles(files, len(labels) if labels else int(max(columns[LABELS])) + 1)
     return OwnFiles(
         files, settings.text_column, settings.text_pair_column, settings.label_column, labels
     )
@@ -79,6 +82,8 @@ class ClassifierRun:
             if not self._train():
                 return False
         if settings.do_eval and not settings.do_train:
+            if not self._dev_names():
+                raise UserError("--do_eval: there is no evaluation set; give --dev_file")
             self._finish({"metrics": self._evaluate_all()})
         if settings.do_predict:
             self._predict()
@@ -132,12 +137,7 @@ class ClassifierRun:
 
     def _batches(self, split: str, batch_size: int) -> Batches:
         settings = self.settings
-        examples = self.source.read(split)
-        title = f"{self.source.task.name} {split}"
-        path = cached_records(
-            examples, self.tokenizer, settings.max_seq_length, settings.cache_dir, title
-        )
-        columns = read_records(path, regression=self.source.task.kind != CLASSIFICATION)
+        columns = read_records(self._records(split), self.source.task.kind != CLASSIFICATION)
         one_shape = settings.pad_to_max or is_tpu(self.strategy)
         longest = settings.max_seq_length
         return Batches(
@@ -145,6 +145,17 @@ class ClassifierRun:
             batch_size,
             [longest] if one_shape else bucket_lengths(longest),
             fixed_rows=is_tpu(self.strategy),
+        )
+
+    def _records(self, split: str) -> str:
+        if isinstance(self.source, RecordFiles):
+            return self.source.files[split]
+        return cached_records(
+            self.source.read(split),
+            self.tokenizer,
+            self.settings.max_seq_length,
+            self.settings.cache_dir,
+            title=f"{self.source.task.name} {split}",
         )
 
     def _train(self) -> bool:
@@ -200,8 +211,10 @@ class ClassifierRun:
             return self.source.task.split_names(DEV)
         return [DEV] if self.settings.dev_file else []
 
-    def _main_metric(self) -> str:
+    def _main_metric(self) -> str | None:
         names = self._dev_names()
+        if not names:
+            return None
         metric = self.source.task.metrics[0]
         return metric if len(names) < 2 else f"{names[0]}_{metric}"
 

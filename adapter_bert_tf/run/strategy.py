@@ -16,10 +16,15 @@ def find_strategy(
     tpu_name: str | None = None,
     tpu_zone: str | None = None,
     gcp_project: str | None = None,
+    num_tpu_cores: int | None = None,
 ) -> tf.distribute.Strategy:
     """Returns the strategy for a TPU, for the workers of `TF_CONFIG`, all GPUs, or one device."""
     if use_tpu:
-        return _tpu_strategy(tpu_name, tpu_zone, gcp_project)
+        strategy = _tpu_strategy(tpu_name, tpu_zone, gcp_project)
+        cores = strategy.num_replicas_in_sync
+        if num_tpu_cores not in (None, cores):
+            raise UserError(f"--num_tpu_cores={num_tpu_cores}: the TPU has {cores}")
+        return strategy
     if os.environ.get("TF_CONFIG"):
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_physical_devices("GPU")) > 1:
@@ -67,3 +72,9 @@ def seed_everything(seed: int, deterministic: bool) -> None:
     tf_keras.utils.set_random_seed(seed)
     if deterministic:
         tf.config.experimental.enable_op_determinism()
+
+
+def set_precision(mixed_precision: str | None) -> None:
+    """Makes layers compute in "bfloat16" or "float16" and keep their variables in float32."""
+    if mixed_precision:
+        tf_keras.mixed_precision.set_global_policy(f"mixed_{mixed_precision}")

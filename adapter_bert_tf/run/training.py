@@ -85,9 +85,11 @@ class Trainer:
         evaluate: Callable[[], dict[str, float]],
         keep_best: Callable[[dict[str, float]], None],
         callbacks: list[tf_keras.callbacks.Callback],
-        metric: str,
+        metric: str | None,
     ) -> bool:
         """Trains to the end; `keep_best` is called after each epoch with a better metric.
+
+        Without a metric, as where there is no evaluation set, the last epoch is the best.
 
         Returns:
           False if a signal ended it early; then it has saved where it was.
@@ -102,11 +104,12 @@ class Trainer:
                 if saver.terminated.is_set():
                     return False
                 history.append(evaluate())
-                if history[-1][metric] >= max(entry[metric] for entry in history):
+                values = [entry[metric] if metric else len(history) for entry in history]
+                if values[-1] == max(values):
                     keep_best(history[-1])
                 self._folder.write_history(history)
                 self._manager.save()
-                if self._is_stale([entry[metric] for entry in history]):
+                if self._is_stale(values):
                     break
         return True
 

@@ -1,0 +1,44 @@
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+from adapter_bert_tf import UserError, demo
+from adapter_bert_tf.data.read import read_split
+from adapter_bert_tf.data.task import DEV, TEST, TRAIN
+from adapter_bert_tf.data.tasks import find_task
+
+
+def _skip_without_package():
+    try:
+        importlib.metadata.distribution(demo._PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip(f"{demo._PACKAGE} is not installed")
+
+
+def test_the_embedded_data_is_in_the_layout_of_the_collection(tmp_path):
+    _skip_without_package()
+    demo.write_sms_spam(str(tmp_path))
+    parts = [read_split(find_task("sms_spam"), str(tmp_path), name) for name in (TRAIN, DEV, TEST)]
+    # The package has 4,837 of the collection's 5,574 messages.
+    assert [len(part) for part in parts] == [3869, 483, 485]
+    assert sum(sum(part.labels) for part in parts) == 638
+
+
+def test_a_missing_package_is_told_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "_PACKAGE", "not-there")
+    with pytest.raises(UserError, match="run_classifier.py --task=sms_spam"):
+        demo.write_sms_spam(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_the_demo_tunes_and_classifies(tmp_path):
+    _skip_without_package()
+    command = [sys.executable, "-m", "adapter_bert_tf.demo", f"--output_dir={tmp_path}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    accuracy = next(line for line in lines if line.startswith("accuracy = "))
+    assert float(accuracy.split(" = ")[1]) > 0.97
+    assert [line.split()[0] for line in lines[-3:]] == ["ham", "spam", "ham"]

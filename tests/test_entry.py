@@ -1,0 +1,46 @@
+import subprocess
+import sys
+
+_PROGRAM = '''
+"""A program.
+
+    python program.py --size=3
+"""
+from absl import flags
+from adapter_bert_tf import UserError, entry
+
+def main():
+    if flags.FLAGS.size < 0:
+        raise UserError("--size: expected a number above 0")
+    print(flags.FLAGS.size)
+
+if __name__ == "__main__":
+    flags.DEFINE_integer("size", 3, "Shape: how large.")
+    flags.DEFINE_enum("color", None, ["red", "blue"], "Look: which color.")
+    entry.run(main)
+'''
+
+
+def _run(tmp_path, *flags: str) -> subprocess.CompletedProcess:
+    program = tmp_path / "program.py"
+    program.write_text(_PROGRAM)
+    return subprocess.run([sys.executable, program, *flags], capture_output=True, text=True)
+
+
+def test_runs_with_its_flags(tmp_path):
+    done = _run(tmp_path, "--size=5")
+    assert (done.returncode, done.stdout) == (0, "5\n")
+
+
+def test_a_user_error_is_one_line_and_code_1(tmp_path):
+    done = _run(tmp_path, "--size=-1")
+    assert (done.returncode, done.stderr) == (1, "error: --size: expected a number above 0\n")
+    assert _run(tmp_path, "stray").stderr.startswith("error: stray: unexpected argument")
+
+
+def test_help_shows_flags_in_groups(tmp_path):
+    done = _run(tmp_path, "--helpshort")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[lines.index("Shape") + 1].split() == ["--size", "how", "large.", "[3]"]
+    assert lines[lines.index("Look") + 1].split() == ["--color", "which", "color.", "<red|blue>"]

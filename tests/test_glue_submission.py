@@ -1,0 +1,42 @@
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from adapter_bert_tf import UserError
+from adapter_bert_tf.glue_submission import write_glue_submission
+
+
+def _run_folder(folder, *names: str) -> str:
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text("index\tprediction\n0\t1\n")
+    return str(folder)
+
+
+def test_runs_are_put_together(tmp_path):
+    runs = [
+        _run_folder(tmp_path / "a", "CoLA.tsv"),
+        _run_folder(tmp_path / "b", "MNLI-m.tsv", "MNLI-mm.tsv", "eval_results.json"),
+    ]
+    output = tmp_path / "glue.zip"
+    command = [sys.executable, "-m", "adapter_bert_tf.glue_submission"]
+    done = subprocess.run(
+        [*command, f"--runs={','.join(runs)}", f"--output={output}"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "missing" in done.stdout
+    assert "SST-2.tsv" in done.stdout
+    with zipfile.ZipFile(output) as archive:
+        assert sorted(archive.namelist()) == ["CoLA.tsv", "MNLI-m.tsv", "MNLI-mm.tsv"]
+        assert archive.read("CoLA.tsv") == b"index\tprediction\n0\t1\n"
+
+
+def test_wrong_runs_are_told(tmp_path):
+    first = _run_folder(tmp_path / "a", "CoLA.tsv")
+    with pytest.raises(UserError, match="no submission file"):
+        write_glue_submission([_run_folder(tmp_path / "b")], str(tmp_path / "x.zip"))
+    with pytest.raises(UserError, match="CoLA.tsv is in .*a as well"):
+        write_glue_submission([first, _run_folder(tmp_path / "c", "CoLA.tsv")], "x.zip")
+    assert not (tmp_path / "x.zip").exists()
