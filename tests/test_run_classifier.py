@@ -5,12 +5,16 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+import safetensors.numpy
+
+from tests import tiny
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "run_classifier.py"
 
@@ -55,9 +59,10 @@ def files(tmp_path_factory, bert) -> list[str]:
     ]
 
 
-def _start(flags: list[str]) -> subprocess.Popen:
+def _start(flags: list[str], **environment: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, str(SCRIPT), *flags],
+        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -155,6 +160,47 @@ def test_another_seed_gives_another_pack(files, run, tmp_path):
     done = _run(*files, "--num_train_epochs=6", "--seed=1", f"--output_dir={tmp_path / 'other'}")
     assert done.returncode == 0, done.stderr
     assert _weights(tmp_path / "other") != _weights(run[0])
+
+
+def _free_addresses(count: int) -> list[str]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
+
+
+def test_two_workers_train_as_one_does(files, tmp_path):
+    bert = tiny.write_google_bert(
+        tmp_path / "bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    flags = [flag for flag in files if "bert" not in flag]
+    flags += [f"--bert={bert}", "--num_train_epochs=2", "--deterministic"]
+    alone = _run(*flags, f"--output_dir={tmp_path / 'one'}")
+    assert alone.returncode == 0, alone.stderr
+    cluster = {"worker": _free_addresses(2)}
+    workers = [
+        _start(
+            [*flags, f"--output_dir={tmp_path / 'two'}"],
+            TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": "worker", "index": i}}),
+        )
+        for i in range(2)
+    ]
+    for worker in workers:
+        _, errors = worker.communicate(timeout=200)
+        assert worker.returncode == 0, errors
+    one, two = (
+        json.loads((tmp_path / name / "history.json").read_text())["epochs"]
+        for name in ("one", "two")
+    )
+    losses = [[epoch["loss"] for epoch in epochs] for epochs in (one, two)]
+    np.testing.assert_allclose(*losses, atol=1e-4)
+    weights = [
+        safetensors.numpy.load_file(next((tmp_path / name / "pack").glob("*.safetensors")))
+        for name in ("one", "two")
+    ]
+    for path, value in weights[0].items():
+        np.testing.assert_allclose(weights[1][path], value, atol=1e-4, err_msg=path)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.metrics import compute_metrics
 from adapter_bert_tf.run.settings import ClassifierSettings
-from adapter_bert_tf.run.strategy import describe_devices, is_tpu
+from adapter_bert_tf.run.strategy import describe_devices, is_tpu, worker_number
 from adapter_bert_tf.run.submission import write_submission
 from adapter_bert_tf.run.training import Schedule, Trainer
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
@@ -66,7 +66,7 @@ class ClassifierRun:
         self.settings = settings
         self.strategy = strategy
         self.source = find_source(settings)
-        self.folder = RunFolder(settings.output_dir)
+        self.folder = RunFolder(settings.output_dir, worker_number(strategy))
         self.model = self._make_model()
         self._check_lengths()
         vocabulary = self.model.encoder.base.vocabulary
@@ -120,13 +120,14 @@ class ClassifierRun:
                 vocab_file=settings.vocab_file,
                 lower_case=settings.do_lower_case,
             )
-            model = TaskModel(encoder, self._head(), tuning)
+            head = self._head(encoder.base.config.output_dropout)
+            model = TaskModel(encoder, head, tuning)
             return load_pack(model, settings.pack) if settings.pack else model
 
-    def _head(self) -> Head:
+    def _head(self, dropout: float) -> Head:
         if self.source.task.kind == CLASSIFICATION:
-            return ClassificationHead(len(self.source.labels))
-        return RegressionHead()
+            return ClassificationHead(len(self.source.labels), dropout)
+        return RegressionHead(dropout)
 
     def _check_lengths(self) -> None:
         longest = self.model.encoder.base.config.max_sequence_length
@@ -262,7 +263,12 @@ class ClassifierRun:
         """The model's outputs, in the order of the file."""
         plan = batches.by_length()
         inputs = batches.dataset(plan).map(lambda inputs, *_: inputs)
-        found = self.model.predict(inputs, verbose=0)
+        if isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            # Keras would give each worker its share of the rows only.
+            forward = tf.function(self.model.call, reduce_retracing=True)
+            found = np.concatenate([forward(batch) for batch in inputs])
+        else:
+            found = self.model.predict(inputs, verbose=0)
         order = np.concatenate(plan)
         outputs = np.empty_like(found[: len(order)])
         outputs[order] = found[: len(order)]

@@ -9,6 +9,7 @@ from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import write_atomically
 
 _SETTINGS, _HISTORY, _RESULTS = "settings.json", "history.json", "eval_results.json"
+_CHECKPOINTS = "checkpoints"
 
 
 class RunFolder:
@@ -16,10 +17,13 @@ class RunFolder:
 
     Args:
       path: The folder; it is made if it isn't there.
+      worker: Number of this process among several workers. They do the same, but only the
+        first one's files are the run's; the others write to a folder of their own in it.
     """
 
-    def __init__(self, path: str):
-        self.path = path
+    def __init__(self, path: str, worker: int = 0):
+        self.saved_checkpoints = os.path.join(path, _CHECKPOINTS)
+        self.path = path = os.path.join(path, f".worker-{worker}") if worker else path
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
@@ -37,7 +41,7 @@ class RunFolder:
     @property
     def checkpoints(self) -> str:
         """The folder of the checkpoints that a run goes on from."""
-        return self.file("checkpoints")
+        return self.file(_CHECKPOINTS)
 
     def claim(self, settings: dict[str, Any]) -> None:
         """Notes what the run was asked; a folder of another run is refused."""
@@ -55,7 +59,7 @@ class RunFolder:
                 )
 
     def history(self) -> list[dict[str, float]]:
-        """The metrics of each epoch so far."""
+        """The training loss and the metrics of each epoch so far."""
         path = self.file(_HISTORY)
         return read_json_object(path)["epochs"] if os.path.exists(path) else []
 

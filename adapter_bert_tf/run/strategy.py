@@ -37,6 +37,16 @@ def is_tpu(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
+def worker_number(strategy: tf.distribute.Strategy) -> int:
+    """This process among the workers of `TF_CONFIG`; 0 is the one that writes results."""
+    resolver = strategy.cluster_resolver
+    is_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and resolver
+    if not is_worker or resolver.task_type == "chief":
+        return 0
+    has_chief = "chief" in resolver.cluster_spec().jobs
+    return resolver.task_id + (1 if has_chief else 0)
+
+
 def describe_devices(strategy: tf.distribute.Strategy) -> str:
     """Names the devices in a few words."""
     kind = "TPU" if is_tpu(strategy) else "GPU" if tf.config.list_physical_devices("GPU") else "CPU"

@@ -61,7 +61,9 @@ class Trainer:
         self._schedule = schedule
         self._folder = folder
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        model.optimizer.build(model.trainable_variables)
+        # Outside of the scope, all devices would share the moments, and each would update them.
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
         variables = model.variables_by_path()
         checkpoint = tf.train.Checkpoint(
             trained=[variables[path] for path in sorted(model.tuning.trained(variables))],
@@ -72,8 +74,9 @@ class Trainer:
             step=self._step,
         )
         self._manager = tf.train.CheckpointManager(checkpoint, folder.checkpoints, max_to_keep=2)
-        if self._manager.latest_checkpoint:
-            checkpoint.restore(self._manager.latest_checkpoint).assert_consumed()
+        latest = tf.train.latest_checkpoint(folder.saved_checkpoints)
+        if latest:
+            checkpoint.restore(latest).assert_consumed()
 
     @property
     def step(self) -> int:
@@ -100,27 +103,29 @@ class Trainer:
             while self.step < self._schedule.steps:
                 epoch, done = divmod(self.step, self._schedule.steps_per_epoch)
                 history = history[:epoch]
-                self._fit(epoch, done, [saver, *callbacks])
+                loss = self._fit(epoch, done, [saver, *callbacks])
                 if saver.terminated.is_set():
                     return False
-                history.append(evaluate())
+                metrics = evaluate()
+                history.append({"loss": loss, **metrics})
                 values = [entry[metric] if metric else len(history) for entry in history]
                 if values[-1] == max(values):
-                    keep_best(history[-1])
+                    keep_best(metrics)
                 self._folder.write_history(history)
                 self._manager.save()
                 if self._is_stale(values):
                     break
         return True
 
-    def _fit(self, epoch: int, done: int, callbacks: list) -> None:
+    def _fit(self, epoch: int, done: int, callbacks: list) -> float:
         plan = self._batches.shuffled(self._schedule.seed, epoch)
-        self._model.fit(
+        history = self._model.fit(
             self._batches.dataset(plan[done : self._schedule.steps_of(epoch)]),
             initial_epoch=epoch,
             epochs=epoch + 1,
             callbacks=callbacks,
         )
+        return float(history.history["loss"][-1])
 
     def _is_stale(self, values: list[float]) -> bool:
         if self._schedule.patience is None:
