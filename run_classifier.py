@@ -78,26 +78,26 @@ def _settings():
     from adapter_bert_tf.tuning.methods import Tuning
 
     values = flags.FLAGS
-    try:
-        adapter = AdapterConfig(
-            size=values.adapter_size,
-            init_scale=values.adapter_init_scale,
-            activation=values.adapter_activation,
-            sites=tuple(values.adapter_sites),
-            layers=values.adapter_layers and tuple(map(int, values.adapter_layers)),
-            parallel=values.adapter_parallel,
-            layer_norm=values.adapter_layer_norm,
-            hidden_layers=values.adapter_hidden_layers,
-            multiplicative=values.adapter_multiplicative,
-        )
-        tuning = Tuning(
-            values.tuning,
-            k=values.top_k,
-            layer_norms=values.train_layer_norms,
-            from_layer=values.train_from_layer,
-        )
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    layers = values.adapter_layers
+    if layers and not all(layer.isdigit() for layer in layers):
+        raise UserError(f"--adapter_layers={','.join(layers)}: expected numbers from 0")
+    adapter = AdapterConfig(
+        size=values.adapter_size,
+        init_scale=values.adapter_init_scale,
+        activation=values.adapter_activation,
+        sites=tuple(values.adapter_sites),
+        layers=tuple(map(int, layers)) if layers else None,
+        parallel=values.adapter_parallel,
+        layer_norm=values.adapter_layer_norm,
+        hidden_layers=values.adapter_hidden_layers,
+        multiplicative=values.adapter_multiplicative,
+    )
+    tuning = Tuning(
+        values.tuning,
+        k=values.top_k,
+        layer_norms=values.train_layer_norms,
+        from_layer=values.train_from_layer,
+    )
     # Flags and settings have the same names; a flag that was not given leaves the default.
     given = {name: values[name].value for name in ClassifierSettings.names() if name in values}
     given = {name: value for name, value in given.items() if value is not None}

@@ -4,8 +4,8 @@ import os
 from collections.abc import Collection
 
 
-class UserError(Exception):
-    """A wrong input, told in one line that names it and what was expected.
+class UserError(ValueError):
+    """A wrong input or setting, told in one line that names it and what was expected.
 
     Entry points print the message and exit with code 1, without a stack trace.
     """

@@ -108,13 +108,16 @@ def test_predictions_are_written_as_the_original_and_glue_want_them(run):
     assert lines[1:] == [f"{i}\t{label}" for i, label in enumerate(probabilities.argmax(axis=1))]
 
 
-def test_a_finished_run_says_so_and_does_nothing(run, files):
+def test_a_finished_run_says_so_and_only_predicts(run, files):
     folder, _ = run
     before = (folder / "eval_results.json").stat().st_mtime_ns
-    done = _run(*files, "--num_train_epochs=6", f"--output_dir={folder}")
+    predicted = (folder / "test_results.tsv").read_text()
+    (folder / "test_results.tsv").unlink()
+    done = _run(*files, "--num_train_epochs=6", "--do_predict", f"--output_dir={folder}")
     assert done.returncode == 0
     assert "finished" in done.stdout
     assert (folder / "eval_results.json").stat().st_mtime_ns == before
+    assert (folder / "test_results.tsv").read_text() == predicted
 
 
 def test_a_pack_is_evaluated_again_with_the_same_result(run, files, tmp_path):
@@ -211,6 +214,9 @@ def test_two_workers_train_as_one_does(files, tmp_path):
         (["--max_seq_length=64"], "--max_seq_length=64: the base takes 32 at most"),
         (["--train_batch_size=0"], "--train_batch_size=0: expected a number above 0"),
         (["--adapter_size=0"], "size must be a whole number above 0"),
+        (["--adapter_layers=1,9"], "layers must be from 0 to 2"),
+        (["--adapter_layers=top"], "--adapter_layers=top: expected numbers"),
+        (["--tuning=top_k", "--top_k=7"], "k is beyond the 3 layers"),
         (["--init_checkpoint=/nowhere"], "/nowhere"),
         (["--use_tpu"], "--use_tpu: no TPU"),
         (["--seed=5"], "belongs to a run with seed=0, not 5"),

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf.errors import UserError
+
 Activation = Callable[[tf.Tensor], tf.Tensor]
 
 
@@ -32,7 +34,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def get_activation(name: str) -> Activation:
-    """Returns the activation called `name`, or raises a ValueError with the known names."""
+    """Returns the activation called `name`, or raises a UserError with the known names."""
     if name not in ACTIVATIONS:
-        raise ValueError(f"activation {name!r} is unknown; known are {', '.join(ACTIVATIONS)}")
+        raise UserError(f"activation {name!r} is unknown; known are {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]

@@ -5,6 +5,7 @@ import numbers
 from typing import Any
 
 from adapter_bert_tf.encoder.activations import get_activation
+from adapter_bert_tf.errors import UserError
 
 ATTENTION = "attention"
 FEED_FORWARD = "feed_forward"
@@ -54,12 +55,12 @@ class AdapterConfig:
         for field in ("size", "hidden_layers"):
             value = getattr(self, field)
             if not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(f"adapter {field} must be a whole number above 0, not {value!r}")
+                raise UserError(f"adapter {field} must be a whole number above 0, not {value!r}")
             object.__setattr__(self, field, int(value))
         if self.init_scale < 0:
-            raise ValueError(f"adapter init_scale must not be negative, not {self.init_scale!r}")
+            raise UserError(f"adapter init_scale must not be negative, not {self.init_scale!r}")
         if not self.sites or set(self.sites) - set(SITES):
-            raise ValueError(f"adapter sites must be among {', '.join(SITES)}, not {self.sites!r}")
+            raise UserError(f"adapter sites must be among {', '.join(SITES)}, not {self.sites!r}")
         get_activation(self.activation)
 
     def in_layers(self, num_layers: int) -> tuple[int, ...]:

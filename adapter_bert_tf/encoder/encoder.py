@@ -9,6 +9,7 @@ from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
 from adapter_bert_tf.encoder.dropout import Dropout
 from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
+from adapter_bert_tf.errors import UserError
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
@@ -47,7 +48,7 @@ class AdapterBertEncoder(networks.BertEncoderV2):
     def _check_layers(self) -> None:
         layers = self.adapter.layers if self.adapter else None
         if layers and not 0 <= layers[0] <= layers[-1] < self._num_layers:
-            raise ValueError(
+            raise UserError(
                 f"adapter layers must be from 0 to {self._num_layers - 1}, not {list(layers)}"
             )
 

@@ -128,6 +128,10 @@ def _check_fits(encoder: AdapterBertEncoder, pack: Pack, folder: str) -> None:
         raise UserError(f"{tuned_on}: the LayerNorms differ")
     if base.vocabulary and pack.vocabulary and pack.vocabulary != base.vocabulary.describe():
         raise UserError(f"{folder}: was tuned with another vocabulary or lower-casing")
+    try:
+        pack.tuning.check(encoder.num_layers, has_adapters=pack.adapter is not None)
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from None
     if pack.adapter and not encoder.adapter:
         raise UserError(f"{folder}: was tuned with adapters, the encoder has none")
     if encoder.adapter and not pack.adapter:

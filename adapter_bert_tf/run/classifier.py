@@ -162,8 +162,9 @@ class ClassifierRun:
     def _train(self) -> bool:
         if self.folder.results() is not None:
             print(f"{self.folder.path}: this run is finished; its results are eval_results.json")
+            load_pack(self.model, self.folder.pack)
             return True
-        settings, task = self.settings, self.source.task
+        settings = self.settings
         batches = self._batches(TRAIN, settings.train_batch_size)
         dev = {name: self._batches(name, settings.eval_batch_size) for name in self._dev_names()}
         schedule = Schedule(
@@ -199,7 +200,6 @@ class ClassifierRun:
             {
                 "metrics": read_pack(self.folder.pack).metrics,
                 "epochs": self.folder.history(),
-                "task": task.name,
                 "steps": trainer.step,
                 "seconds": round(seconds, 1),
                 "examples_per_second": round(examples / seconds, 1),
@@ -287,6 +287,7 @@ class ClassifierRun:
         trained, total = self.model.tuning.count(self.model.variables_by_path())
         self.folder.write_results(
             {
+                "task": self.source.task.name,
                 **results,
                 "trained_parameters": trained,
                 "total_parameters": total,

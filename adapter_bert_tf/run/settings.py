@@ -10,6 +10,19 @@ from adapter_bert_tf.tuning.methods import Tuning
 # The paper's adapters want larger steps than full fine-tuning.
 _LEARNING_RATES = {"adapters": 3e-4, "layer_norm": 3e-3, "head": 3e-3, "full": 5e-5, "top_k": 5e-5}
 
+# What does not change how a run is trained.
+_NOT_THE_RUN = (
+    "output_dir",
+    "cache_dir",
+    "test_file",
+    "do_train",
+    "do_eval",
+    "do_predict",
+    "eval_batch_size",
+    "predict_batch_size",
+    "save_checkpoints_steps",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class ClassifierSettings:
@@ -116,8 +129,8 @@ class ClassifierSettings:
         return self.learning_rate or _LEARNING_RATES[self.tuning.method]
 
     def identity(self) -> dict[str, object]:
-        """What makes a run another run; where things are kept and what is done with it don't."""
+        """What makes a run another run."""
         values = dataclasses.asdict(self)
-        for name in ("output_dir", "cache_dir", "do_train", "do_eval", "do_predict"):
+        for name in _NOT_THE_RUN:
             del values[name]
         return {**values, "learning_rate": self.rate}

@@ -103,18 +103,20 @@ class Trainer:
             while self.step < self._schedule.steps:
                 epoch, done = divmod(self.step, self._schedule.steps_per_epoch)
                 history = history[:epoch]
+                if self._is_stale(_values(history, metric)):
+                    break
                 loss = self._fit(epoch, done, [saver, *callbacks])
                 if saver.terminated.is_set():
                     return False
                 metrics = evaluate()
                 history.append({"loss": loss, **metrics})
-                values = [entry[metric] if metric else len(history) for entry in history]
+                values = _values(history, metric)
                 if values[-1] == max(values):
                     keep_best(metrics)
                 self._folder.write_history(history)
                 self._manager.save()
-                if self._is_stale(values):
-                    break
+                if saver.terminated.is_set():
+                    return False
         return True
 
     def _fit(self, epoch: int, done: int, callbacks: list) -> float:
@@ -128,10 +130,15 @@ class Trainer:
         return float(history.history["loss"][-1])
 
     def _is_stale(self, values: list[float]) -> bool:
-        if self._schedule.patience is None:
+        if self._schedule.patience is None or not values:
             return False
         since_best = len(values) - 1 - max(range(len(values)), key=lambda i: (values[i], i))
         return since_best >= self._schedule.patience
+
+
+def _values(history: list[dict[str, float]], metric: str | None) -> list[float]:
+    """What the epochs are compared by; without a metric a later one is better."""
+    return [entry[metric] if metric else epoch for epoch, entry in enumerate(history)]
 
 
 class _Saver(tf_keras.callbacks.Callback):

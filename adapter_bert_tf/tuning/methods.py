@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, layer_of
+from adapter_bert_tf.errors import UserError
 
 METHODS = ("adapters", "full", "top_k", "layer_norm", "head")
 
@@ -35,19 +36,19 @@ class Tuning:
 
     def __post_init__(self):
         if self.method not in METHODS:
-            raise ValueError(
+            raise UserError(
                 f"tuning method {self.method!r} is unknown; known are {', '.join(METHODS)}"
             )
         if self.k < 1 or self.from_layer < 0:
-            raise ValueError("k must be above 0, and from_layer not below 0")
+            raise UserError("k must be above 0, and from_layer not below 0")
 
     def check(self, num_layers: int, has_adapters: bool) -> None:
         """Refuses a method that does not fit an encoder."""
         if self.method == "adapters" and not has_adapters:
-            raise ValueError("tuning method 'adapters' needs an encoder with adapters")
+            raise UserError("tuning method 'adapters' needs an encoder with adapters")
         for name, value in (("k", self.k), ("from_layer", self.from_layer + 1)):
             if value > num_layers:
-                raise ValueError(f"tuning {name} is beyond the {num_layers} layers of the encoder")
+                raise UserError(f"tuning {name} is beyond the {num_layers} layers of the encoder")
 
     def trained(self, paths: Iterable[str]) -> set[str]:
         """Returns those of a model's `paths` that are trained."""

@@ -269,6 +269,7 @@ def _flip(pack):
         (lambda p: _edit(p, variables=[]), "additional tensors"),
         (lambda p: _edit(p, tuning={"method": "full"}), "missing tensors"),
         (lambda p: _edit(p, tuning={"method": "magic"}), "magic"),
+        (lambda p: _edit(p, tuning={"method": "top_k", "k": 9}), "k is beyond"),
         (lambda p: _edit(p, weights="../other.safetensors"), "same folder"),
         (lambda p: _edit(p, vocabulary={"size": 3}), "another vocabulary"),
     ],

@@ -55,6 +55,12 @@ def test_stops_early(bert, tmp_path, batches):
     assert [entry["accuracy"] for entry in kept] == [0.5]
 
 
+def test_a_run_that_stopped_early_stays_stopped(bert, tmp_path, batches):
+    for _ in range(2):
+        step, _ = _train(bert, tmp_path, batches, [0.5, 0.4, 0.3, 0.9], epochs=4, patience=2)
+        assert step == 3 * 3
+
+
 def test_fractions_of_epochs_and_no_evaluation(bert, tmp_path, batches):
     step, kept = _train(bert, tmp_path, batches, [None], epochs=1.4)
     assert step == 4
