@@ -4,10 +4,11 @@ BIN = .venv/bin
 
 .PHONY: demo test test-all lint bench clean
 
-.venv/.installed: requirements.txt requirements-dev.txt requirements-embedded.txt
+.venv/.installed: pyproject.toml requirements.txt requirements-dev.txt requirements-embedded.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet -r requirements.txt -r requirements-dev.txt
 	$(BIN)/pip install --quiet --no-deps --require-hashes -r requirements-embedded.txt
+	$(BIN)/pip install --quiet --no-deps --editable .
 	touch $@
 
 demo: .venv/.installed

@@ -21,6 +21,7 @@ def _define_flags() -> None:
     string("text_column", None, "Data: column of the text, where it can't be guessed.")
     string("text_pair_column", None, "Data: column of the second text, likewise.")
     string("label_column", None, "Data: column of the label, likewise.")
+    boolean("regression", None, "Data: the labels are values, even if they are whole.")
     integer("max_seq_length", 128, "Data: tokens of a row at the most.")
     boolean("pad_to_max", False, "Data: pad all rows to --max_seq_length.")
     string("cache_dir", None, "Data: where tokenised examples are kept.")

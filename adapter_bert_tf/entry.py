@@ -10,12 +10,6 @@ from absl import app, flags, logging
 
 from adapter_bert_tf.errors import UserError
 
-# TensorFlow leaves oneDNN off on CPUs without AVX-512, where it is faster all the same: a step of
-# MiniLM took 415 ms with it and 496 ms without, on an AMD EPYC with AVX2.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-# TensorFlow's notes about this machine, which would stand in front of our one line.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 # The exit code of a run that SIGTERM ended, as shells count it.
 STOPPED = 143
 
@@ -49,8 +43,21 @@ def trap_free_bfloat16() -> None:
             os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 
+def _prepare_tensorflow() -> None:
+    """Sets what TensorFlow reads when it is loaded, which is after this."""
+    # It leaves oneDNN off on CPUs without AVX-512, where it is faster all the same: a step of
+    # MiniLM took 415 ms with it and 496 ms without, on an AMD EPYC with AVX2.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # Its notes about the machine would stand in front of our one line.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
 def run(main: Callable[[], None]) -> None:
-    """Parses the flags and calls `main`; a `UserError` ends with its one line and code 1."""
+    """Parses the flags and calls `main`; a `UserError` ends with its one line and code 1.
+
+    TensorFlow should be imported in `main`, not before.
+    """
+    _prepare_tensorflow()
     if {"--help", "--helpshort"} & set(sys.argv[1:]):
         print_flags(sys.modules["__main__"].__doc__ or "")
         sys.exit(0)

@@ -1,5 +1,6 @@
 """From a task's files to examples."""
 
+import math
 import os
 import tarfile
 from collections.abc import Sequence
@@ -75,23 +76,38 @@ def to_examples(
     labels: tuple[str, ...],
 ) -> Examples:
     """Picks the columns of a table, and turns labels into numbers."""
+    if not rows:
+        raise UserError(f"{path}: no examples in it")
     for column in (text, pair, label):
         if column is not None and column not in rows[0][1]:
             raise UserError(f"{path}: no column {column!r}; the columns are {some(rows[0][1], 20)}")
     if label is not None:
-        rows = [row for row in rows if row[1][label] not in task.dropped]
+        rows = [row for row in rows if row[1].get(label) not in task.dropped]
+    if task.sizes:
+        # The paper's sizes count texts: most customer complaints have none.
+        rows = [row for row in rows if row[1][text].strip()]
+    if not rows:
+        raise UserError(f"{path}: no examples in it")
     return Examples(
-        texts=[row[text] for _, row in rows],
-        pairs=None if pair is None else [row[pair] for _, row in rows],
+        texts=[cell(path, *row, text, may_be_empty=True) for row in rows],
+        pairs=None if pair is None else [cell(path, *row, pair, may_be_empty=True) for row in rows],
         labels=None if label is None else _numbers(path, rows, label, task, labels),
     )
+
+
+def cell(path: str, line: int, row: Row, column: str, may_be_empty: bool = False) -> str:
+    """Returns a cell that a row must have."""
+    value = row.get(column)
+    if value is None or not (value or may_be_empty):
+        raise UserError(f"{path}:{line}: {column!r} is missing")
+    return value
 
 
 def _numbers(path, rows, column: str, task: Task, labels: tuple[str, ...]) -> list[float]:
     numbers: list[float] = []
     known = {label: number for number, label in enumerate(labels)}
     for line, row in rows:
-        value = _label(task, row[column])
+        value = _label(task, cell(path, line, row, column))
         if task.kind == CLASSIFICATION:
             if value not in known:
                 raise UserError(
@@ -100,9 +116,12 @@ def _numbers(path, rows, column: str, task: Task, labels: tuple[str, ...]) -> li
             numbers.append(known[value])
         else:
             try:
-                numbers.append(float(value))
+                number = float(value)
             except ValueError:
-                raise UserError(f"{path}:{line}: expected a number, not {value!r}") from None
+                number = math.nan
+            if not math.isfinite(number):
+                raise UserError(f"{path}:{line}: expected a number, not {value!r}")
+            numbers.append(number)
     return numbers
 
 
@@ -147,6 +166,8 @@ def _part(examples: Examples, task: Task, name: str) -> Examples:
         DEV: order[train : train + dev],
         TEST: order[train + dev :],
     }[name]
+    if not len(rows):
+        raise UserError(f"{task.name}: {total} examples are too few for a {name} set")
     return Examples(
         texts=[examples.texts[row] for row in rows],
         pairs=None if examples.pairs is None else [examples.pairs[row] for row in rows],

@@ -3,11 +3,13 @@
 import os
 from typing import Protocol
 
+import numpy as np
+
 from adapter_bert_tf.data.examples import Examples
-from adapter_bert_tf.data.read import labels_of, read_split, to_examples
+from adapter_bert_tf.data.read import cell, labels_of, read_split, to_examples
 from adapter_bert_tf.data.tables import Row, layout_of, read_rows
 from adapter_bert_tf.data.task import TEST, Task
-from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.errors import UserError, first_line, some
 
 
 class Source(Protocol):
@@ -38,7 +40,7 @@ class OriginalFiles:
 class Tfds:
     """A task that TFDS downloads on first use."""
 
-    def __init__(self, task: Task, data_dir: str | None = None):
+    def __init__(self, task: Task):
         if task.tfds is None:
             files = {name for split in task.splits.values() for name in split.files}
             raise UserError(
@@ -47,18 +49,24 @@ class Tfds:
         self.task = task
         self.labels = task.labels
         self._tfds = task.tfds
-        self._data_dir = data_dir
 
     def read(self, split: str) -> Examples:
         """Returns the examples of a split."""
         # Here, as it takes a second to import and files do without it.
         import tensorflow_datasets as tfds
 
-        data = tfds.load(self._tfds.name, split=self._tfds.splits[split], data_dir=self._data_dir)
-        rows = list(data.batch(1024).as_numpy_iterator())
+        name = f"{self._tfds.name}, {self._tfds.splits[split]}"
+        try:
+            data = tfds.load(self._tfds.name, split=self._tfds.splits[split])
+            rows = list(data.batch(1024).as_numpy_iterator())
+        except Exception as error:  # Its downloader raises whatever its transport does.
+            reason = first_line(error)
+            raise UserError(f"TFDS has no {name}: {reason}; or give --data_dir") from None
+        # TFDS keeps rows in the order of a hash; GLUE numbers the test rows as in its files.
+        order = np.argsort(np.concatenate([batch["idx"] for batch in rows]), kind="stable")
 
         def column(name: str) -> list:
-            return [value for batch in rows for value in batch[name].tolist()]
+            return np.concatenate([batch[name] for batch in rows])[order].tolist()
 
         labels: list | None = column("label")
         if split.startswith(TEST):
@@ -100,8 +108,8 @@ _LABEL_NAMES = ("label", "labels", "class", "category", "target", "score")
 class OwnFiles:
     """A user's own tables, with a header.
 
-    Columns that are not named are guessed from the header; the task is a regression if all
-    labels are numbers and some are not whole.
+    Columns that are not named are guessed from the header. Unless `regression` says it, the
+    task is a regression if all labels are numbers and some are not whole.
     """
 
     def __init__(
@@ -111,6 +119,7 @@ class OwnFiles:
         pair_column: str | None = None,
         label_column: str | None = None,
         labels: tuple[str, ...] | None = None,
+        regression: bool | None = None,
     ):
         self._files = files
         first = next(iter(files.values()))
@@ -120,7 +129,7 @@ class OwnFiles:
         self._pair = _pick("text_pair_column", pair_column, _PAIR_NAMES, header, first)
         self._label = _pick("label_column", label_column, _LABEL_NAMES, header, first)
         if labels is None:
-            labels = self._labels_in(first, rows)
+            labels = () if regression else self._labels_in(first, rows, regression)
         self.labels = labels
         self.task = Task(
             name=os.path.splitext(os.path.basename(first))[0],
@@ -134,13 +143,12 @@ class OwnFiles:
         """Returns the examples of a split."""
         path = self._files[split]
         rows = self._rows(path)
-        label = self._label if split != TEST or self._label in rows[0][1] else None
         return to_examples(
             path,
             rows,
             text=self.task.text,
             pair=self._pair,
-            label=label,
+            label=None if split == TEST else self._label,
             task=self.task,
             labels=self.labels,
         )
@@ -148,19 +156,25 @@ class OwnFiles:
     def _rows(self, path: str) -> list[tuple[int, Row]]:
         return read_rows(path, layout_of(path))[0]
 
-    def _labels_in(self, path: str, rows: list[tuple[int, Row]]) -> tuple[str, ...]:
+    def _labels_in(
+        self, path: str, rows: list[tuple[int, Row]], regression: bool | None
+    ) -> tuple[str, ...]:
         if self._label is None:
             raise UserError(f"{path}: no column of labels; name it with --label_column")
-        values = {row[self._label] for _, row in rows}
-        try:
-            numbers = [float(value) for value in values]
-        except ValueError:
-            numbers = [0.0]
-        if any(number != int(number) for number in numbers):
+        values = {cell(path, line, row, self._label) for line, row in rows}
+        if regression is None and _are_values(values):
             return ()
         if len(values) < 2:
             raise UserError(f"{path}: column {self._label!r} has a single value; expected classes")
         return tuple(sorted(values))
+
+
+def _are_values(labels: set[str]) -> bool:
+    """Whether labels are numbers of which some are not whole."""
+    try:
+        return any(float(label) % 1 for label in labels)
+    except ValueError:
+        return False
 
 
 def _pick(

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from adapter_bert_tf.errors import UserError, file_error, some
 
 Row = dict[str, str]
 
+# Python's own limit is 131,072 characters.
+_LARGEST_FIELD = 2**30
+
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
@@ -18,7 +22,7 @@ class Layout:
 
     Args:
       kind: "tsv" (tabs, quotes are text), "csv" (commas, quotes quote), or "jsonl".
-      header: Names of the columns; empty where the first line has them.
+      header: Names of the columns, for a file whose first line does not have them.
       encoding: Of the text.
       skips_short_lines: Whether lines with missing columns are known to occur and are left
         out; elsewhere they are an error.
@@ -73,6 +77,7 @@ def _tsv_lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_lines(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(_LARGEST_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for fields in reader:
@@ -84,7 +89,12 @@ def _csv_lines(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _table_rows(path, layout: Layout, lines) -> tuple[list[tuple[int, Row]], int]:
     lines = iter(lines)
-    header = layout.header or tuple(next(lines)[1])
+    header = layout.header
+    first = next(lines)
+    if not header or set(header) <= set(first[1]):
+        header = tuple(first[1])
+    else:
+        lines = itertools.chain([first], lines)
     if len(set(header)) != len(header):
         raise UserError(f"{path}:1: two columns have the same name: {some(header)}")
     rows, short = [], 0
@@ -110,8 +120,12 @@ def _json_rows(path: str, text: str) -> Iterator[tuple[int, Row]]:
             raise UserError(f"{path}:{number}: not JSON: {error}") from None
         if not isinstance(value, dict):
             raise UserError(f"{path}:{number}: expected a JSON object a line")
-        yield number, {key: _as_text(field) for key, field in value.items()}
+        # A null is as good as no field.
+        fields = {key: field for key, field in value.items() if field is not None}
+        yield number, {key: _as_text(field) for key, field in fields.items()}
 
 
 def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    text = value if isinstance(value, str) else json.dumps(value)
+    # JSON can hold halves of surrogate pairs, which UTF-8 can't.
+    return text.encode("utf-8", "ignore").decode()

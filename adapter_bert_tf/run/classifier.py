@@ -1,6 +1,7 @@
 """A classifier run, from a text file to a tuned, scored task."""
 
 import dataclasses
+import os
 import time
 
 import numpy as np
@@ -13,7 +14,7 @@ from adapter_bert_tf.data.records import ENDINGS, LABELS, cached_records, read_r
 from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, RecordFiles, Source, Tfds
 from adapter_bert_tf.data.task import CLASSIFICATION, DEV, TEST, TRAIN
 from adapter_bert_tf.data.tasks import find_task
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.head.classification import ClassificationHead
 from adapter_bert_tf.head.head import Head
 from adapter_bert_tf.head.regression import RegressionHead
@@ -45,13 +46,26 @@ def find_source(settings: ClassifierSettings) -> Source:
         )
         if path is not None
     }
-    labels = tuple(read_pack(settings.pack).labels) if settings.pack else None
+    pack = read_pack(settings.pack) if settings.pack else None
+    labels = tuple(pack.labels) if pack else None
     if all(path.endswith(ENDINGS) for path in files.values()):
-        columns = read_records(next(iter(files.values())))
-        return RecordFiles(files, len(labels) if labels else int(max(columns[LABELS])) + 1)
+        return RecordFiles(files, len(labels) if labels else _classes_in(files))
     return OwnFiles(
-        files, settings.text_column, settings.text_pair_column, settings.label_column, labels
+        files,
+        settings.text_column,
+        settings.text_pair_column,
+        settings.label_column,
+        labels,
+        settings.regression,
     )
+
+
+def _classes_in(files: dict[str, str]) -> int:
+    path = next(iter(files.values()))
+    columns = read_records(path)
+    if LABELS not in columns:
+        raise UserError(f"{path}: has no labels")
+    return int(tf.reduce_max(columns[LABELS])) + 1
 
 
 class ClassifierRun:
@@ -63,10 +77,15 @@ class ClassifierRun:
     """
 
     def __init__(self, settings: ClassifierSettings, strategy: tf.distribute.Strategy):
-        self.settings = settings
         self.strategy = strategy
-        self.source = find_source(settings)
         self.folder = RunFolder(settings.output_dir, worker_number(strategy))
+        self._pack = self._pack_to_start_from(settings)
+        if self._pack:
+            pack = read_pack(self._pack)
+            settings = dataclasses.replace(settings, adapter=pack.adapter, tuning=pack.tuning)
+        self.settings = settings
+        self.source = find_source(settings)
+        self._check_splits()
         self.model = self._make_model()
         self._check_lengths()
         vocabulary = self.model.encoder.base.vocabulary
@@ -77,13 +96,9 @@ class ClassifierRun:
     def run(self) -> bool:
         """Does what the settings ask; False if a signal ended it early."""
         settings = self.settings
-        if settings.do_train:
-            self.folder.claim(settings.identity())
-            if not self._train():
-                return False
+        if settings.do_train and not self._train():
+            return False
         if settings.do_eval and not settings.do_train:
-            if not self._dev_names():
-                raise UserError("--do_eval: there is no evaluation set; give --dev_file")
             self._finish({"metrics": self._evaluate_all()})
         if settings.do_predict:
             self._predict()
@@ -107,22 +122,54 @@ class ClassifierRun:
             for label, row in zip(best, probabilities, strict=True)
         ]
 
+    def _pack_to_start_from(self, settings: ClassifierSettings) -> str | None:
+        if settings.pack or settings.do_train:
+            return settings.pack
+        if not os.path.isdir(self.folder.pack):
+            raise UserError(f"--pack: nothing is trained, and {self.folder.pack} is not there")
+        return self.folder.pack
+
+    def _check_splits(self) -> None:
+        """Tells before anything is done that something asked for has no examples."""
+        for asked, kind, flag in (
+            (self.settings.do_train, TRAIN, "train"),
+            (self.settings.do_eval and not self.settings.do_train, DEV, "eval"),
+            (self.settings.do_predict, TEST, "predict"),
+        ):
+            if asked and not self._split_names(kind):
+                name = self.source.task.name
+                raise UserError(f"--do_{flag}: {name} has no {kind} set; give --{kind}_file")
+
+    def _split_names(self, kind: str) -> list[str]:
+        task = self.source.task
+        if task.splits:
+            return task.split_names(kind)
+        return [kind] if getattr(self.settings, f"{kind}_file") else []
+
     def _make_model(self) -> TaskModel:
         settings = self.settings
-        adapter, tuning = settings.adapter, settings.tuning
-        if settings.pack:
-            adapter, tuning = read_pack(settings.pack).adapter, read_pack(settings.pack).tuning
         with self.strategy.scope():
             encoder = load_encoder(
                 settings.bert,
-                adapter,
+                settings.adapter,
                 config_file=settings.bert_config_file,
                 vocab_file=settings.vocab_file,
                 lower_case=settings.do_lower_case,
             )
             head = self._head(encoder.base.config.output_dropout)
-            model = TaskModel(encoder, head, tuning)
-            return load_pack(model, settings.pack) if settings.pack else model
+            model = TaskModel(encoder, head, settings.tuning)
+            if self._pack is None:
+                return model
+            self._check_pack(self._pack, head)
+            return load_pack(model, self._pack)
+
+    def _check_pack(self, folder: str, head: Head) -> None:
+        pack = read_pack(folder)
+        if pack.head["kind"] != head.kind:
+            raise UserError(f"{folder}: is a {pack.head['kind']}, the task a {head.kind}")
+        if pack.labels and tuple(pack.labels) != self.source.labels:
+            theirs, ours = some(pack.labels), some(self.source.labels)
+            raise UserError(f"{folder}: has the labels {theirs}; the task has {ours}")
 
     def _head(self, dropout: float) -> Head:
         if self.source.task.kind == CLASSIFICATION:
@@ -138,7 +185,9 @@ class ClassifierRun:
 
     def _batches(self, split: str, batch_size: int) -> Batches:
         settings = self.settings
-        columns = read_records(self._records(split), self.source.task.kind != CLASSIFICATION)
+        path = self._records(split)
+        columns = read_records(path, self.source.task.kind != CLASSIFICATION)
+        self._check_columns(path, columns, needs_labels=not split.startswith(TEST))
         one_shape = settings.pad_to_max or is_tpu(self.strategy)
         longest = settings.max_seq_length
         return Batches(
@@ -159,14 +208,35 @@ class ClassifierRun:
             title=f"{self.source.task.name} {split}",
         )
 
+    def _check_columns(self, path: str, columns: dict, needs_labels: bool) -> None:
+        """Refuses records that this model can't take: ours always fit, others may not."""
+        longest = int(tf.reduce_max(columns[IDS].row_lengths()))
+        if longest > self.settings.max_seq_length:
+            raise UserError(f"{path}: a row has {longest} tokens, more than --max_seq_length")
+        if (
+            int(tf.reduce_max(columns[IDS].flat_values))
+            >= self.model.encoder.base.config.vocab_size
+        ):
+            raise UserError(f"{path}: has token ids beyond the base's vocabulary")
+        if not needs_labels:
+            columns.pop(LABELS, None)
+            return
+        if LABELS not in columns:
+            raise UserError(f"{path}: has no labels")
+        classes = len(self.source.labels)
+        if classes and not 0 <= int(tf.reduce_max(columns[LABELS])) < classes:
+            raise UserError(f"{path}: has labels beyond the {classes} classes")
+
     def _train(self) -> bool:
-        if self.folder.results() is not None:
+        if "steps" in self.folder.results():
             print(f"{self.folder.path}: this run is finished; its results are eval_results.json")
             load_pack(self.model, self.folder.pack)
             return True
         settings = self.settings
         batches = self._batches(TRAIN, settings.train_batch_size)
         dev = {name: self._batches(name, settings.eval_batch_size) for name in self._dev_names()}
+        # Below what can go wrong: a command that is mended may use the folder.
+        self.folder.claim(settings.identity())
         schedule = Schedule(
             settings.num_train_epochs,
             len(batches),
@@ -208,9 +278,7 @@ class ClassifierRun:
         return True
 
     def _dev_names(self) -> list[str]:
-        if self.source.task.splits:
-            return self.source.task.split_names(DEV)
-        return [DEV] if self.settings.dev_file else []
+        return self._split_names(DEV)
 
     def _main_metric(self) -> str | None:
         names = self._dev_names()
@@ -287,6 +355,7 @@ class ClassifierRun:
         trained, total = self.model.tuning.count(self.model.variables_by_path())
         self.folder.write_results(
             {
+                **self.folder.results(),
                 "task": self.source.task.name,
                 **results,
                 "trained_parameters": trained,
@@ -299,8 +368,7 @@ class ClassifierRun:
 
     def _predict(self) -> None:
         task = self.source.task
-        names = task.split_names(TEST) if task.splits else [TEST]
-        for name in names:
+        for name in self._split_names(TEST):
             outputs = self._outputs(self._batches(name, self.settings.predict_batch_size))
             probabilities = tf.nn.softmax(outputs).numpy() if outputs.ndim > 1 else outputs[:, None]
             lines = ["\t".join(str(value) for value in row) + "\n" for row in probabilities]

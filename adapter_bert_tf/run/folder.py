@@ -67,10 +67,10 @@ class RunFolder:
         """Replaces the history."""
         self.write_json(_HISTORY, {"epochs": epochs})
 
-    def results(self) -> dict[str, Any] | None:
-        """What a finished run came to, or None."""
+    def results(self) -> dict[str, Any]:
+        """What was found out so far: metrics, and, once training is over, its steps."""
         path = self.file(_RESULTS)
-        return read_json_object(path) if os.path.exists(path) else None
+        return read_json_object(path) if os.path.exists(path) else {}
 
     def write_results(self, results: dict[str, Any]) -> None:
         """Writes `eval_results.json`, and the metrics as the original's `eval_results.txt`."""

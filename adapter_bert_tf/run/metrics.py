@@ -1,5 +1,6 @@
 """The metrics of the tasks."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,8 +13,7 @@ def _classes(metric: Callable) -> Callable[[np.ndarray, np.ndarray], float]:
 
 
 def _correlation(metric: Callable) -> Callable[[np.ndarray, np.ndarray], float]:
-    # All predictions alike have no correlation with anything; SciPy would say NaN.
-    return lambda labels, values: 0.0 if np.ptp(values) == 0 else metric(labels, values)[0]
+    return lambda labels, values: metric(labels, values)[0]
 
 
 _METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
@@ -28,5 +28,9 @@ _METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
 def compute_metrics(
     names: Sequence[str], labels: np.ndarray, outputs: np.ndarray
 ) -> dict[str, float]:
-    """Returns the metrics called `names`; `outputs` are logits, or values of a regression."""
-    return {name: float(_METRICS[name](labels, outputs)) for name in names}
+    """Returns the metrics called `names`; `outputs` are logits, or values of a regression.
+
+    What is not defined, such as the correlation with values that are all alike, is 0.
+    """
+    found = {name: float(_METRICS[name](labels, outputs)) for name in names}
+    return {name: value if math.isfinite(value) else 0.0 for name, value in found.items()}

@@ -38,6 +38,8 @@ class ClassifierSettings:
       text_column: Column of the text, where it can't be guessed.
       text_pair_column: Column of the second text, likewise.
       label_column: Column of the label, likewise.
+      regression: Whether the labels of one's own files are values; by default they are if
+        some are not whole.
       bert: The base: see `load_encoder`.
       bert_config_file: Its configuration, if not beside it.
       vocab_file: Its vocabulary, if not beside it.
@@ -59,6 +61,8 @@ class ClassifierSettings:
       early_stopping: Epochs without a better metric after which training ends.
       pad_to_max: Pads all rows to `max_seq_length`, as a TPU always does.
       seed: Of everything random.
+      deterministic: Whether every operation gives the same bits each time.
+      mixed_precision: "bfloat16" or "float16", to compute in half precision.
       cache_dir: Where tokenised examples are kept.
     """
 
@@ -71,6 +75,7 @@ class ClassifierSettings:
     text_column: str | None = None
     text_pair_column: str | None = None
     label_column: str | None = None
+    regression: bool | None = None
     bert: str = "minilm"
     bert_config_file: str | None = None
     vocab_file: str | None = None
@@ -92,6 +97,8 @@ class ClassifierSettings:
     early_stopping: int | None = None
     pad_to_max: bool = False
     seed: int = 0
+    deterministic: bool = False
+    mixed_precision: str | None = None
     cache_dir: str = os.path.expanduser("~/.cache/adapter_bert_tf")
 
     def __post_init__(self):
@@ -106,8 +113,10 @@ class ClassifierSettings:
             "early_stopping",
         ):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not 0 < value < float("inf"):
                 raise UserError(f"--{name}={value}: expected a number above 0")
+        if self.seed < 0:
+            raise UserError(f"--seed={self.seed}: expected 0 or more")
         if self.max_seq_length < 4:
             raise UserError(f"--max_seq_length={self.max_seq_length}: expected at least 4")
         if not 0 <= self.warmup_proportion < 1:

@@ -1,15 +1,17 @@
 """Training that can be stopped at any moment and goes on from there."""
 
+import contextlib
 import dataclasses
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.encoder.dropout import Dropout
+from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.tuning.task_model import TaskModel
 
@@ -36,6 +38,11 @@ class Schedule:
     def steps(self) -> int:
         """Steps in all."""
         return max(1, int(self.steps_per_epoch * self.epochs))
+
+    def epochs_in(self, step: int) -> int:
+        """Epochs that are over after `step` steps; at the end, a cut one is over too."""
+        whole, rest = divmod(step, self.steps_per_epoch)
+        return whole + (1 if rest and step >= self.steps else 0)
 
     def steps_of(self, epoch: int) -> int:
         """Steps of one epoch: the last may be cut."""
@@ -97,37 +104,46 @@ class Trainer:
         Returns:
           False if a signal ended it early; then it has saved where it was.
         """
-        saver = _Saver(self._manager, self._step, self._schedule.save_steps)
+        saver = _Saver(self._save, self._step, self._schedule.save_steps)
         history = self._folder.history()
-        with _until_terminated(saver.terminated):
-            while self.step < self._schedule.steps:
-                epoch, done = divmod(self.step, self._schedule.steps_per_epoch)
-                history = history[:epoch]
-                if self._is_stale(_values(history, metric)):
-                    break
-                loss = self._fit(epoch, done, [saver, *callbacks])
-                if saver.terminated.is_set():
-                    return False
+        loss: dict[str, float] = {}
+        while True:
+            epochs = self._schedule.epochs_in(self.step)
+            history = history[:epochs]
+            # An epoch counts once it is evaluated: a run may have been ended in between.
+            if len(history) < epochs:
                 metrics = evaluate()
-                history.append({"loss": loss, **metrics})
+                history += [{**loss, **metrics}] * (epochs - len(history))
                 values = _values(history, metric)
                 if values[-1] == max(values):
                     keep_best(metrics)
                 self._folder.write_history(history)
-                self._manager.save()
-                if saver.terminated.is_set():
-                    return False
-        return True
+            if self.step >= self._schedule.steps or self._is_stale(_values(history, metric)):
+                return True
+            loss = {"loss": self._fit([saver, *callbacks])}
+            if saver.terminated.is_set():
+                return False
+            self._save()
 
-    def _fit(self, epoch: int, done: int, callbacks: list) -> float:
+    def _fit(self, callbacks: list) -> float:
+        """Trains to the end of the epoch, and returns the loss."""
+        epoch, done = divmod(self.step, self._schedule.steps_per_epoch)
         plan = self._batches.shuffled(self._schedule.seed, epoch)
-        history = self._model.fit(
-            self._batches.dataset(plan[done : self._schedule.steps_of(epoch)]),
-            initial_epoch=epoch,
-            epochs=epoch + 1,
-            callbacks=callbacks,
-        )
+        # Only here is something to be saved; elsewhere SIGTERM may end the process at once.
+        with _at_sigterm(callbacks[0].terminated.set):
+            history = self._model.fit(
+                self._batches.dataset(plan[done : self._schedule.steps_of(epoch)]),
+                initial_epoch=epoch,
+                epochs=epoch + 1,
+                callbacks=callbacks,
+            )
         return float(history.history["loss"][-1])
+
+    def _save(self) -> None:
+        try:
+            self._manager.save()
+        except tf.errors.OpError as error:
+            raise UserError(f"{self._folder.checkpoints}: {first_line(error)}") from None
 
     def _is_stale(self, values: list[float]) -> bool:
         if self._schedule.patience is None or not values:
@@ -144,30 +160,27 @@ def _values(history: list[dict[str, float]], metric: str | None) -> list[float]:
 class _Saver(tf_keras.callbacks.Callback):
     """Counts steps, saves every so many, and at a signal."""
 
-    def __init__(self, manager: tf.train.CheckpointManager, step: tf.Variable, every: int):
+    def __init__(self, save: Callable[[], None], step: tf.Variable, every: int):
         super().__init__()
         self.terminated = threading.Event()
-        self._manager = manager
+        self._save = save
         self._step = step
         self._every = every
 
     def on_train_batch_end(self, batch, logs=None):
         self._step.assign_add(1)
         if self.terminated.is_set():
-            self._manager.save()
+            self._save()
             self.model.stop_training = True
         elif self._step.numpy() % self._every == 0:
-            self._manager.save()
+            self._save()
 
 
-class _until_terminated:  # noqa: N801 - reads as a statement.
-    """Sets an event at SIGTERM, instead of ending at once."""
-
-    def __init__(self, terminated: threading.Event):
-        self._terminated = terminated
-
-    def __enter__(self):
-        self._before = signal.signal(signal.SIGTERM, lambda *_: self._terminated.set())
-
-    def __exit__(self, *_):
-        signal.signal(signal.SIGTERM, self._before)
+@contextlib.contextmanager
+def _at_sigterm(call: Callable[[], None]) -> Iterator[None]:
+    """Calls `call` at SIGTERM, instead of ending the process."""
+    before = signal.signal(signal.SIGTERM, lambda *_: call())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -82,6 +82,24 @@ def test_crowdflower_files_are_latin_1_with_old_line_ends(tmp_path):
     assert all(text.startswith('café, "') for text in train.texts)
 
 
+def test_a_file_with_its_own_header_is_known_by_it(tmp_path):
+    task = find_task("emotion")
+    rows = [f"{i},worry,someone,text {i}" for i in range(20)]
+    text = "\n".join(["tweet_id,sentiment,author,content", *rows])
+    assert len(read_split(task, _write(tmp_path, "text_emotion.csv", text), TRAIN)) == 16
+    text = "\n".join(f"worry,text {i}" for i in range(20))
+    assert len(read_split(task, _write(tmp_path, "text_emotion.csv", text), TRAIN)) == 16
+
+
+def test_rows_without_text_are_no_examples(tmp_path):
+    rows = [f"ham\t{'' if i % 2 else 'x'}" for i in range(40)]
+    _write(tmp_path, "SMSSpamCollection", "\n".join(rows))
+    assert len(read_split(find_task("sms_spam"), str(tmp_path), TRAIN)) == 16
+    _write(tmp_path, "SMSSpamCollection", "ham\tx\n")
+    with pytest.raises(UserError, match="too few"):
+        read_split(find_task("sms_spam"), str(tmp_path), TRAIN)
+
+
 def test_labels_are_dropped_and_renamed(tmp_path):
     rows = ["tweet,existence,x", *["a,Y,1"] * 10, *["b,No,1"] * 10, *["c,N/A,1"] * 5]
     _write(tmp_path, "tweet_global_warming.csv", "\n".join(rows))

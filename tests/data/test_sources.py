@@ -64,6 +64,8 @@ def test_columns_can_be_named_and_a_test_file_needs_no_label(tmp_path):
         ("a.csv", "text,text\nx,1\n", {}, "same name"),
         ("a.jsonl", '{"text": "x"\n', {}, "a.jsonl:1: not JSON"),
         ("a.jsonl", "[1]\n", {}, "a.jsonl:1: expected a JSON object"),
+        ("a.jsonl", '{"text": "x", "label": 1}\n{"text": "y", "label": null}\n', {}, ":2: 'label'"),
+        ("a.csv", "text,label\nx,1\ny,\n", {}, "a.csv:3: 'label' is missing"),
         ("a.xlsx", "text", {}, "a name that ends in"),
     ],
 )
@@ -71,6 +73,44 @@ def test_wrong_tables_are_told(tmp_path, name, content, columns, told):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=told):
         OwnFiles({TRAIN: str(tmp_path / name)}, **columns)
+
+
+def test_odd_json_is_read_or_told(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "\\ud800x", "label": true}\n{"text": "y", "label": false}\n')
+    source = OwnFiles({TRAIN: str(path)})
+    assert source.labels == ("false", "true")
+    assert source.read(TRAIN).texts == ["x", "y"]
+    path.write_text('{"text": "x", "label": 1}\n{"label": 2}\n')
+    with pytest.raises(UserError, match="a.jsonl:2: 'text' is missing"):
+        OwnFiles({TRAIN: str(path)}).read(TRAIN)
+
+
+def test_whole_numbers_can_be_values(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,score\nx,1\ny,5\nz,9\n")
+    assert OwnFiles({TRAIN: str(path)}).task.kind == "classification"
+    source = OwnFiles({TRAIN: str(path)}, regression=True)
+    assert source.read(TRAIN).labels == [1.0, 5.0, 9.0]
+    path.write_text("text,score\nx,1\ny,nan\n")
+    with pytest.raises(UserError, match="a.csv:3: expected a number"):
+        OwnFiles({TRAIN: str(path)}, regression=True).read(TRAIN)
+
+
+def test_labels_of_a_test_file_are_not_read(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\nx,1\ny,0\n")
+    (tmp_path / "p.csv").write_text("text,label\nz,-1\n")
+    source = OwnFiles({TRAIN: f"{tmp_path}/t.csv", TEST: f"{tmp_path}/p.csv"})
+    assert source.read(TEST).labels is None
+
+
+def test_tfds_that_fails_is_told(monkeypatch):
+    def fail(*_args, **_kwargs):
+        raise ConnectionError("no network\nat all")
+
+    monkeypatch.setattr(tfds, "load", fail)
+    with pytest.raises(UserError, match="no network; or give --data_dir"):
+        Tfds(find_task("RTE")).read(TRAIN)
 
 
 def test_a_label_that_training_does_not_know_is_told(tmp_path):
@@ -91,7 +131,8 @@ def test_tfds_labels_are_ours(tmp_path):
             "premise": ["p0", "p1", "p2"],
             "hypothesis": ["h0", "h1", "h2"],
             "label": np.array([0, 1, 2], np.int64),
-            "idx": np.arange(3, dtype=np.int32),
+            # TFDS keeps them in another order than the files have.
+            "idx": np.array([1, 2, 0], np.int32),
         }
         return tf.data.Dataset.from_tensor_slices(rows)
 
@@ -99,12 +140,12 @@ def test_tfds_labels_are_ours(tmp_path):
     with tfds.testing.mock_data(num_examples=3, as_dataset_fn=examples):
         dev = source.read("dev_matched")
         test = source.read("test_matched")
-    assert [source.labels[label] for label in dev.labels] == [
-        "entailment",
-        "neutral",
-        "contradiction",
-    ]
-    assert (dev.texts[0], dev.pairs[0]) == ("p0", "h0")
+    assert dict(zip(dev.texts, (source.labels[i] for i in dev.labels), strict=True)) == {
+        "p0": "entailment",
+        "p1": "neutral",
+        "p2": "contradiction",
+    }
+    assert (dev.texts, dev.pairs) == (["p2", "p0", "p1"], ["h2", "h0", "h1"])
     assert test.labels is None
 
 

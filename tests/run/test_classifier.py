@@ -8,8 +8,12 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf import UserError
+from adapter_bert_tf.data.examples import Examples
+from adapter_bert_tf.data.records import cached_records
 from adapter_bert_tf.run.classifier import ClassifierRun
 from adapter_bert_tf.run.settings import ClassifierSettings
+from adapter_bert_tf.text.tokenizer import Tokenizer
+from adapter_bert_tf.text.vocabulary import read_vocabulary
 from adapter_bert_tf.tuning.methods import Tuning
 from tests import tiny
 
@@ -75,6 +79,68 @@ def test_without_an_evaluation_set_the_last_epoch_is_kept(settings, tmp_path):
     epochs = _run(tmp_path / "run", **settings)
     assert [set(epoch) for epoch in epochs] == [{"loss"}, {"loss"}]
     assert (tmp_path / "run" / "pack" / "pack.json").exists()
+
+
+def _again(folder, **settings) -> ClassifierRun:
+    run = ClassifierRun(
+        ClassifierSettings(output_dir=str(folder), **settings), tf.distribute.get_strategy()
+    )
+    assert run.run()
+    return run
+
+
+def test_evaluation_alone_takes_the_runs_pack_and_keeps_its_results(settings, tmp_path):
+    with pytest.raises(UserError, match="nothing is trained"):
+        _again(tmp_path / "run", do_train=False, **settings)
+    _run(tmp_path / "run", **settings)
+    before = json.loads((tmp_path / "run" / "eval_results.json").read_text())
+    _again(tmp_path / "run", do_train=False, **settings)
+    after = json.loads((tmp_path / "run" / "eval_results.json").read_text())
+    assert after["metrics"] == before["metrics"]
+    assert after["steps"] == before["steps"]
+
+
+def test_going_on_from_a_pack_keeps_its_tuning(settings, tmp_path):
+    _run(tmp_path / "first", adapter=None, tuning=Tuning("full"), **settings)
+    settings.pop("learning_rate")
+    pack = str(tmp_path / "first" / "pack")
+    run = _again(tmp_path / "second", pack=pack, **settings)
+    assert run.settings.tuning == Tuning("full")
+    assert run.settings.rate == 5e-5
+
+
+def test_a_pack_of_other_labels_is_told(settings, tmp_path):
+    _run(tmp_path / "first", **settings)
+    pack = str(tmp_path / "first" / "pack")
+    for name in ("train", "dev"):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(path.read_text().replace(",no", ",never"))
+    with pytest.raises(UserError, match="unknown label 'never'"):
+        _again(tmp_path / "second", pack=pack, **settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"train_file": None}, "--do_train: .* has no train set"),
+        ({"do_predict": True}, "--do_predict: .* has no test set"),
+        ({"dev_file": "/nowhere.csv"}, "/nowhere.csv"),
+    ],
+)
+def test_missing_sets_are_told_and_the_folder_stays_free(settings, tmp_path, changes, told):
+    with pytest.raises(UserError, match=told):
+        _again(tmp_path / "run", **{**settings, **changes})
+    assert not (tmp_path / "run" / "settings.json").exists()
+
+
+def test_records_of_the_original_can_be_trained_on(settings, tmp_path):
+    examples = Examples(["w1 w2 w3", "w3"] * 10, None, [0, 1] * 10)
+    tokenizer = Tokenizer(read_vocabulary(f"{settings['bert']}/vocab.txt"))
+    path = cached_records(examples, tokenizer, 16, str(tmp_path), "records")
+    settings |= {"train_file": path, "dev_file": path}
+    assert len(_run(tmp_path / "run", **settings)) == 2
+    with pytest.raises(UserError, match="more than --max_seq_length"):
+        _again(tmp_path / "short", **{**settings, "max_seq_length": 4, "train_file": path})
 
 
 def test_a_base_without_a_vocabulary_is_told(settings, tmp_path):

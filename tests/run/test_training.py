@@ -28,11 +28,15 @@ def batches() -> Batches:
     return Batches(columns, BATCH, [6])
 
 
-def _train(bert, folder, batches, metrics, **schedule):
+def _trainer(bert, folder, batches, **schedule) -> Trainer:
     model = TaskModel(load_encoder(bert, AdapterConfig(size=4)), ClassificationHead(2))
     model.compile(optimizer=create_optimizer(1e-3, 10, 1), loss=model.head.loss, run_eagerly=True)
     settings = {"steps_per_epoch": len(batches), "seed": 0, "save_steps": 100, **schedule}
-    trainer = Trainer(model, batches, Schedule(**settings), RunFolder(str(folder)))
+    return Trainer(model, batches, Schedule(**settings), RunFolder(str(folder)))
+
+
+def _train(bert, folder, batches, metrics, **schedule):
+    trainer = _trainer(bert, folder, batches, **schedule)
     values, kept = iter(metrics), []
 
     def evaluate():
@@ -53,6 +57,37 @@ def test_stops_early(bert, tmp_path, batches):
     step, kept = _train(bert, tmp_path, batches, [0.5, 0.4, 0.3, 0.9], epochs=4, patience=2)
     assert step == 3 * 3
     assert [entry["accuracy"] for entry in kept] == [0.5]
+
+
+@pytest.mark.parametrize("moment", ["evaluate", "keep_best", "write_history"])
+def test_an_epoch_that_was_not_evaluated_is_evaluated_after_a_restart(
+    bert, tmp_path, batches, moment, monkeypatch
+):
+    def die(*_):
+        raise KeyboardInterrupt
+
+    def metrics():
+        return {"accuracy": 0.5}
+
+    for attempt in range(2):
+        trainer = _trainer(bert, tmp_path, batches, epochs=1, save_steps=3)
+        kept = []
+        with monkeypatch.context() as patch:
+            dies = attempt == 0
+            if dies and moment == "write_history":
+                patch.setattr(RunFolder, "write_history", die)
+            calls = [
+                die if dies and moment == "evaluate" else metrics,
+                die if dies and moment == "keep_best" else kept.append,
+            ]
+            if dies:
+                with pytest.raises(KeyboardInterrupt):
+                    trainer.train(*calls, [], "accuracy")
+            else:
+                assert trainer.step == len(batches)
+                assert trainer.train(*calls, [], "accuracy")
+    assert kept == [{"accuracy": 0.5}]
+    assert len(RunFolder(str(tmp_path)).history()) == 1
 
 
 def test_a_run_that_stopped_early_stays_stopped(bert, tmp_path, batches):
