@@ -9,11 +9,9 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.base.load import load_encoder
-from adapter_bert_tf.data.batches import Batches, bucket_lengths
-from adapter_bert_tf.data.records import ENDINGS, LABELS, cached_records, read_records
-from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, RecordFiles, Source, Tfds
+from adapter_bert_tf.data.batches import Batches
+from adapter_bert_tf.data.records import LABELS
 from adapter_bert_tf.data.task import CLASSIFICATION, DEV, TEST, TRAIN
-from adapter_bert_tf.data.tasks import find_task
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.head.classification import ClassificationHead
 from adapter_bert_tf.head.head import Head
@@ -25,47 +23,11 @@ from adapter_bert_tf.run.metrics import compute_metrics
 from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.strategy import describe_devices, is_tpu, worker_number
 from adapter_bert_tf.run.submission import write_submission
+from adapter_bert_tf.run.task_data import TaskData, check_splits, find_source, split_names
 from adapter_bert_tf.run.training import Schedule, Trainer
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
-from adapter_bert_tf.text.tokenizer import Tokenizer
 from adapter_bert_tf.tuning.optimizer import create_optimizer
 from adapter_bert_tf.tuning.task_model import TaskModel
-
-
-def find_source(settings: ClassifierSettings) -> Source:
-    """Finds the task's examples: own files, original files, or TFDS."""
-    if settings.task is not None:
-        task = find_task(settings.task)
-        return OriginalFiles(task, settings.data_dir) if settings.data_dir else Tfds(task)
-    files = {
-        split: path
-        for split, path in (
-            (TRAIN, settings.train_file),
-            (DEV, settings.dev_file),
-            (TEST, settings.test_file),
-        )
-        if path is not None
-    }
-    pack = read_pack(settings.pack) if settings.pack else None
-    labels = tuple(pack.labels) if pack else None
-    if all(path.endswith(ENDINGS) for path in files.values()):
-        return RecordFiles(files, len(labels) if labels else _classes_in(files))
-    return OwnFiles(
-        files,
-        settings.text_column,
-        settings.text_pair_column,
-        settings.label_column,
-        labels,
-        settings.regression,
-    )
-
-
-def _classes_in(files: dict[str, str]) -> int:
-    path = next(iter(files.values()))
-    columns = read_records(path)
-    if LABELS not in columns:
-        raise UserError(f"{path}: has no labels")
-    return int(tf.reduce_max(columns[LABELS])) + 1
 
 
 class ClassifierRun:
@@ -79,19 +41,26 @@ class ClassifierRun:
     def __init__(self, settings: ClassifierSettings, strategy: tf.distribute.Strategy):
         self.strategy = strategy
         self.folder = RunFolder(settings.output_dir, worker_number(strategy))
-        self._pack = self._pack_to_start_from(settings)
-        if self._pack:
-            pack = read_pack(self._pack)
-            settings = dataclasses.replace(settings, adapter=pack.adapter, tuning=pack.tuning)
-        self.settings = settings
+        self.settings = settings = self._with_pack(settings)
         self.source = find_source(settings)
-        self._check_splits()
+        check_splits(settings, self.source)
         self.model = self._make_model()
-        self._check_lengths()
-        vocabulary = self.model.encoder.base.vocabulary
-        if vocabulary is None:
-            raise UserError(f"{settings.bert}: no vocab.txt beside it; give --vocab_file")
-        self.tokenizer = Tokenizer(vocabulary)
+        self.data = TaskData(settings, self.source, self.model.encoder.base, is_tpu(strategy))
+
+    def _with_pack(self, settings: ClassifierSettings) -> ClassifierSettings:
+        """Adapters and tuning are the pack's, if the run starts from one.
+
+        Without training that is the run's own, if no other is named.
+        """
+        folder = settings.pack
+        if folder is None and not settings.do_train:
+            folder = self.folder.pack
+            if not os.path.isdir(folder):
+                raise UserError(f"--pack: nothing is trained, and {folder} is not there")
+        if folder is None:
+            return settings
+        pack = read_pack(folder)
+        return dataclasses.replace(settings, pack=folder, adapter=pack.adapter, tuning=pack.tuning)
 
     def run(self) -> bool:
         """Does what the settings ask; False if a signal ended it early."""
@@ -99,14 +68,14 @@ class ClassifierRun:
         if settings.do_train and not self._train():
             return False
         if settings.do_eval and not settings.do_train:
-            self._finish({"metrics": self._evaluate_all()})
+            self._finish({"metrics": self._evaluate(self._dev_batches())})
         if settings.do_predict:
             self._predict()
         return True
 
     def classify(self, texts: list[str]) -> list[tuple[str, float]]:
         """Returns the most probable label of each text, and its probability."""
-        inputs = encode(self.tokenizer, tf.constant(texts), None, self.settings.max_seq_length)
+        inputs = encode(self.data.tokenizer, tf.constant(texts), None, self.settings.max_seq_length)
         probabilities = tf.nn.softmax(
             self.model(
                 {
@@ -122,30 +91,6 @@ class ClassifierRun:
             for label, row in zip(best, probabilities, strict=True)
         ]
 
-    def _pack_to_start_from(self, settings: ClassifierSettings) -> str | None:
-        if settings.pack or settings.do_train:
-            return settings.pack
-        if not os.path.isdir(self.folder.pack):
-            raise UserError(f"--pack: nothing is trained, and {self.folder.pack} is not there")
-        return self.folder.pack
-
-    def _check_splits(self) -> None:
-        """Tells before anything is done that something asked for has no examples."""
-        for asked, kind, flag in (
-            (self.settings.do_train, TRAIN, "train"),
-            (self.settings.do_eval and not self.settings.do_train, DEV, "eval"),
-            (self.settings.do_predict, TEST, "predict"),
-        ):
-            if asked and not self._split_names(kind):
-                name = self.source.task.name
-                raise UserError(f"--do_{flag}: {name} has no {kind} set; give --{kind}_file")
-
-    def _split_names(self, kind: str) -> list[str]:
-        task = self.source.task
-        if task.splits:
-            return task.split_names(kind)
-        return [kind] if getattr(self.settings, f"{kind}_file") else []
-
     def _make_model(self) -> TaskModel:
         settings = self.settings
         with self.strategy.scope():
@@ -158,10 +103,10 @@ class ClassifierRun:
             )
             head = self._head(encoder.base.config.output_dropout)
             model = TaskModel(encoder, head, settings.tuning)
-            if self._pack is None:
+            if settings.pack is None:
                 return model
-            self._check_pack(self._pack, head)
-            return load_pack(model, self._pack)
+            self._check_pack(settings.pack, head)
+            return load_pack(model, settings.pack)
 
     def _check_pack(self, folder: str, head: Head) -> None:
         pack = read_pack(folder)
@@ -176,65 +121,15 @@ class ClassifierRun:
             return ClassificationHead(len(self.source.labels), dropout)
         return RegressionHead(dropout)
 
-    def _check_lengths(self) -> None:
-        longest = self.model.encoder.base.config.max_sequence_length
-        if self.settings.max_seq_length > longest:
-            raise UserError(
-                f"--max_seq_length={self.settings.max_seq_length}: the base takes {longest} at most"
-            )
-
-    def _batches(self, split: str, batch_size: int) -> Batches:
-        settings = self.settings
-        path = self._records(split)
-        columns = read_records(path, self.source.task.kind != CLASSIFICATION)
-        self._check_columns(path, columns, needs_labels=not split.startswith(TEST))
-        one_shape = settings.pad_to_max or is_tpu(self.strategy)
-        longest = settings.max_seq_length
-        return Batches(
-            columns,
-            batch_size,
-            [longest] if one_shape else bucket_lengths(longest),
-            fixed_rows=is_tpu(self.strategy),
-        )
-
-    def _records(self, split: str) -> str:
-        if isinstance(self.source, RecordFiles):
-            return self.source.files[split]
-        return cached_records(
-            self.source.read(split),
-            self.tokenizer,
-            self.settings.max_seq_length,
-            self.settings.cache_dir,
-            title=f"{self.source.task.name} {split}",
-        )
-
-    def _check_columns(self, path: str, columns: dict, needs_labels: bool) -> None:
-        """Refuses records that this model can't take: ours always fit, others may not."""
-        longest = int(tf.reduce_max(columns[IDS].row_lengths()))
-        if longest > self.settings.max_seq_length:
-            raise UserError(f"{path}: a row has {longest} tokens, more than --max_seq_length")
-        if (
-            int(tf.reduce_max(columns[IDS].flat_values))
-            >= self.model.encoder.base.config.vocab_size
-        ):
-            raise UserError(f"{path}: has token ids beyond the base's vocabulary")
-        if not needs_labels:
-            columns.pop(LABELS, None)
-            return
-        if LABELS not in columns:
-            raise UserError(f"{path}: has no labels")
-        classes = len(self.source.labels)
-        if classes and not 0 <= int(tf.reduce_max(columns[LABELS])) < classes:
-            raise UserError(f"{path}: has labels beyond the {classes} classes")
-
     def _train(self) -> bool:
+        self.folder.refuse_other(self.settings.identity())
         if "steps" in self.folder.results():
             print(f"{self.folder.path}: this run is finished; its results are eval_results.json")
             load_pack(self.model, self.folder.pack)
             return True
         settings = self.settings
-        batches = self._batches(TRAIN, settings.train_batch_size)
-        dev = {name: self._batches(name, settings.eval_batch_size) for name in self._dev_names()}
+        batches = self.data.batches(TRAIN, settings.train_batch_size)
+        dev = self._dev_batches()
         # Below what can go wrong: a command that is mended may use the folder.
         self.folder.claim(settings.identity())
         schedule = Schedule(
@@ -278,7 +173,11 @@ class ClassifierRun:
         return True
 
     def _dev_names(self) -> list[str]:
-        return self._split_names(DEV)
+        return split_names(self.settings, self.source, DEV)
+
+    def _dev_batches(self) -> dict[str, Batches]:
+        size = self.settings.eval_batch_size
+        return {name: self.data.batches(name, size) for name in self._dev_names()}
 
     def _main_metric(self) -> str | None:
         names = self._dev_names()
@@ -312,11 +211,6 @@ class ClassifierRun:
             f"learning rate {settings.rate:g}" + (f"; going on from step {step:,}" if step else "")
         )
         print(f"devices  {describe_devices(self.strategy)}")
-
-    def _evaluate_all(self) -> dict[str, float]:
-        return self._evaluate(
-            {name: self._batches(name, self.settings.eval_batch_size) for name in self._dev_names()}
-        )
 
     def _evaluate(self, dev: dict[str, Batches]) -> dict[str, float]:
         metrics: dict[str, float] = {}
@@ -368,8 +262,8 @@ class ClassifierRun:
 
     def _predict(self) -> None:
         task = self.source.task
-        for name in self._split_names(TEST):
-            outputs = self._outputs(self._batches(name, self.settings.predict_batch_size))
+        for name in split_names(self.settings, self.source, TEST):
+            outputs = self._outputs(self.data.batches(name, self.settings.predict_batch_size))
             probabilities = tf.nn.softmax(outputs).numpy() if outputs.ndim > 1 else outputs[:, None]
             lines = ["\t".join(str(value) for value in row) + "\n" for row in probabilities]
             suffix = name.removeprefix(TEST)

@@ -44,10 +44,13 @@ class RunFolder:
         return self.file(_CHECKPOINTS)
 
     def claim(self, settings: dict[str, Any]) -> None:
-        """Notes what the run was asked; a folder of another run is refused."""
+        """Notes what the run was asked."""
+        self.write_json(_SETTINGS, settings)
+
+    def refuse_other(self, settings: dict[str, Any]) -> None:
+        """Refuses the folder of a run that was asked something else."""
         path = self.file(_SETTINGS)
         if not os.path.exists(path):
-            self.write_json(_SETTINGS, settings)
             return
         before = read_json_object(path)
         now = json.loads(json.dumps(settings))
