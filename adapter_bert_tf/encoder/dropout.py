@@ -1,21 +1,26 @@
-"""Dropout with counter-based random numbers."""
+"""Dropout with half the random numbers."""
 
 import tensorflow as tf
 import tf_keras
 
+# The random bits that decide on one element, and the values that they can have.
+_BITS = tf.int16
+_VALUES = 2**16
+
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
 class Dropout(tf_keras.layers.Dropout):
-    """Keras's dropout, with its mask drawn by the stateless Philox kernel.
+    """Keras's dropout, with 16 random bits for an element instead of 32.
 
-    On CPU that kernel is about five times faster than the one behind `tf.nn.dropout`. Each
-    layer draws its seeds from a generator of its own, whose state is neither a weight nor
-    part of a checkpoint: checkpoints stay those of Model Garden's encoder.
+    Drawing them is most of the cost on CPU: this takes two thirds of Keras's time. The rate is
+    rounded to 1/65,536, and the scale follows it. Each layer draws its seeds from a generator of
+    its own, whose state is neither a weight nor part of a checkpoint: checkpoints stay those of
+    Model Garden's encoder.
     """
 
     def __init__(self, rate: float, **kwargs):
-        if not isinstance(rate, int | float):
-            raise ValueError(f"rate must be a number, not {rate!r}")
+        if not isinstance(rate, int | float) or not 0 <= rate < 1:
+            raise ValueError(f"rate must be a number from 0 to 1, not {rate!r}")
         kwargs["rng_type"] = "stateful"
         super().__init__(rate, **kwargs)
 
@@ -28,5 +33,16 @@ class Dropout(tf_keras.layers.Dropout):
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         if not training or not self.rate:
             return inputs
+        dropped = round(self.rate * _VALUES)
+        kept = tf.cast(self._random_bits(inputs) >= _BITS.min + dropped, inputs.dtype)
+        return inputs * (kept * (_VALUES / (_VALUES - dropped)))
+
+    def _random_bits(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Random numbers in the shape of `inputs`."""
+        size = tf.size(inputs)
         seed = self._random_generator.make_seed_for_stateless_op()
-        return tf.nn.experimental.stateless_dropout(inputs, self.rate, seed=seed, rng_alg="philox")
+        words = tf.random.stateless_uniform(
+            [(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.uint32, alg="philox"
+        )
+        bits = tf.reshape(tf.bitcast(words, _BITS), [-1])[:size]
+        return tf.reshape(bits, tf.shape(inputs))

@@ -10,8 +10,9 @@ import tf_keras
 class FlatDense(tf_keras.layers.EinsumDense):
     """`EinsumDense` whose product runs on matrices: same variables, same result.
 
-    An einsum on three axes becomes a batched product, which oneDNN neither fuses with bias
-    and activation nor runs at the speed of a 2-D one (77 against 145 GFLOP/s on one core).
+    An einsum on three axes becomes a batched product, which oneDNN does not fuse with bias and
+    activation. On one core with AVX-512 a 2-D product ran at 145 GFLOP/s, the einsum at 77; with
+    AVX2, where the arithmetic is the limit, they are alike (`benchmarks/block_speed.py`).
     The equation has to bind the last axes of the input with the first of the kernel.
 
     With `keeps_input` the layer answers `(output, input)`, and a layer that is given such a

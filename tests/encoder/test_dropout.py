@@ -10,6 +10,21 @@ def test_drops_the_share_and_keeps_the_mean():
     assert abs(dropped.mean() - 1) < 0.02
 
 
+def test_rates_are_kept_to_a_fraction_and_odd_sizes_are_whole():
+    ones = tf.ones([333, 1001])
+    dropped = Dropout(0.1)(ones, training=True).numpy()
+    assert dropped.shape == (333, 1001)
+    assert abs((dropped == 0).mean() - 0.1) < 0.003
+    assert np.unique(dropped)[1] == np.float32(65536 / (65536 - 6554))
+
+
+def test_the_gradient_follows_the_mask():
+    layer, x = Dropout(0.5), tf.Variable(tf.ones([64]))
+    with tf.GradientTape() as tape:
+        y = layer(x, training=True)
+    np.testing.assert_array_equal(tape.gradient(y, x), y)
+
+
 def test_masks_differ_between_calls_and_layers_also_in_a_graph():
     layers = [Dropout(0.5), Dropout(0.5)]
     ones = tf.ones([64])
