@@ -96,11 +96,6 @@ _ATTENTION = re.compile(
 _HUGGING_FACE_PARTS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 
 
-def base_paths(num_layers: int) -> list[str]:
-    """Our paths of a base's variables."""
-    return list(google_names(num_layers).values())
-
-
 def google_names(num_layers: int) -> dict[str, str]:
     """Google's TF1 name -> our path."""
     return {google: path for path, google, _, _ in _rows(num_layers)}
