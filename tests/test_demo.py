@@ -32,6 +32,13 @@ def test_a_missing_package_is_told_with_what_to_do(tmp_path, monkeypatch):
         demo.write_sms_spam(str(tmp_path))
 
 
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    _skip_without_package()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file/data: Not a directory"):
+        demo.write_sms_spam(str(tmp_path / "file" / "data"))
+
+
 @pytest.mark.slow
 def test_the_demo_tunes_and_classifies(tmp_path):
     _skip_without_package()

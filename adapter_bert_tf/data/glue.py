@@ -15,11 +15,11 @@ def _tfds(name: str, text: str, pair: str | None, labels: tuple[str, ...]) -> Tf
     return TfdsTask(f"glue/{name}", text, pair, splits, labels)
 
 
-def _splits(label: str, layout: Layout = Layout(), **test_columns) -> dict[str, Split]:
+def _splits(label: str, layout: Layout = Layout()) -> dict[str, Split]:
     return {
         TRAIN: Split(("train.tsv",), layout, label),
         DEV: Split(("dev.tsv",), layout, label),
-        TEST: Split(("test.tsv",), **test_columns),
+        TEST: Split(("test.tsv",)),
     }
 
 

@@ -57,8 +57,8 @@ def read_file(task: Task, data_dir: str, name: str) -> Examples:
     return to_examples(
         path,
         _rows(path, split),
-        text=split.text or task.text,
-        pair=split.pair or task.pair,
+        text=task.text,
+        pair=task.pair,
         label=split.label,
         task=task,
         labels=labels,

@@ -18,15 +18,11 @@ class Split:
       files: Its name; the first that exists is taken.
       layout: How it is written.
       label: Column of the label, or None where the file has none.
-      text: Column of the text, where it differs from the task's.
-      pair: Column of the second text, where it differs from the task's.
     """
 
     files: tuple[str, ...]
     layout: Layout = Layout()
     label: str | None = None
-    text: str | None = None
-    pair: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

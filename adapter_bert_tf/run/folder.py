@@ -16,18 +16,14 @@ class RunFolder:
     """Files of a run, each written whole or not at all.
 
     Args:
-      path: The folder; it is made if it isn't there.
+      path: The folder; it is made when something is written.
       worker: Number of this process among several workers. They do the same, but only the
         first one's files are the run's; the others write to a folder of their own in it.
     """
 
     def __init__(self, path: str, worker: int = 0):
         self.saved_checkpoints = os.path.join(path, _CHECKPOINTS)
-        self.path = path = os.path.join(path, f".worker-{worker}") if worker else path
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise file_error(f"--output_dir={path}", error) from None
+        self.path = os.path.join(path, f".worker-{worker}") if worker else path
 
     def file(self, name: str) -> str:
         """The path of a file in the folder."""
@@ -84,6 +80,7 @@ class RunFolder:
     def write(self, name: str, text: str) -> None:
         """Writes a file."""
         try:
+            os.makedirs(self.path, exist_ok=True)
             write_atomically(self.file(name), text.encode())
         except OSError as error:
             raise file_error(self.file(name), error) from None

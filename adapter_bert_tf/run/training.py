@@ -120,22 +120,22 @@ class Trainer:
                 self._folder.write_history(history)
             if self.step >= self._schedule.steps or self._is_stale(_values(history, metric)):
                 return True
-            loss = {"loss": self._fit([saver, *callbacks])}
+            loss = {"loss": self._fit(saver, callbacks)}
             if saver.terminated.is_set():
                 return False
             self._save()
 
-    def _fit(self, callbacks: list) -> float:
+    def _fit(self, saver: "_Saver", callbacks: list[tf_keras.callbacks.Callback]) -> float:
         """Trains to the end of the epoch, and returns the loss."""
         epoch, done = divmod(self.step, self._schedule.steps_per_epoch)
         plan = self._batches.shuffled(self._schedule.seed, epoch)
         # Only here is something to be saved; elsewhere SIGTERM may end the process at once.
-        with _at_sigterm(callbacks[0].terminated.set):
+        with _at_sigterm(saver.terminated.set):
             history = self._model.fit(
                 self._batches.dataset(plan[done : self._schedule.steps_of(epoch)]),
                 initial_epoch=epoch,
                 epochs=epoch + 1,
-                callbacks=callbacks,
+                callbacks=[saver, *callbacks],
             )
         return float(history.history["loss"][-1])
 

@@ -130,7 +130,7 @@ def test_a_pack_of_other_labels_is_told(settings, tmp_path):
 def test_missing_sets_are_told_and_the_folder_stays_free(settings, tmp_path, changes, told):
     with pytest.raises(UserError, match=told):
         _again(tmp_path / "run", **{**settings, **changes})
-    assert not (tmp_path / "run" / "settings.json").exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_records_of_the_original_can_be_trained_on(settings, tmp_path):
