@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ def save_pack(
     task: str | None = None,
     labels: Sequence[str] = (),
     metrics: Mapping[str, float] | None = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> None:
     """Saves what was tuned of `model`, without the base.
 
@@ -31,6 +33,7 @@ def save_pack(
       task: Name of the task.
       labels: Names of the classes, in the order of the logits.
       metrics: Values that the model reached.
+      inputs: How texts become the model's inputs, such as `{"max_seq_length": 128}`.
     """
     base = _base_of(model.encoder)
     classes = model.head.settings().get("classes", len(labels))
@@ -50,6 +53,7 @@ def save_pack(
         labels=list(labels),
         metrics={name: float(value) for name, value in (metrics or {}).items()},
         vocabulary=base.vocabulary.describe() if base.vocabulary else None,
+        inputs=dict(inputs or {}),
         variables=[],
         weights="",
         sha256="",

@@ -34,6 +34,7 @@ _TYPES = {
     "labels": list,
     "metrics": dict,
     "vocabulary": dict | None,
+    "inputs": dict,
     "variables": list,
     "weights": str,
     "sha256": str,
@@ -53,6 +54,8 @@ class Pack:
       labels: Names of the classes, in the order of the logits.
       metrics: Values that the pack reached.
       vocabulary: Size, digest and lower-casing of the base's vocabulary, if it had one.
+      inputs: How texts became inputs: `max_seq_length`, whether they come in pairs, and what
+        else serving has to do alike.
       variables: Paths of the variables that it brings.
       weights: Name of the file with their values.
       sha256: Digest of that file.
@@ -66,6 +69,7 @@ class Pack:
     labels: list[str]
     metrics: dict[str, float]
     vocabulary: dict[str, Any] | None
+    inputs: dict[str, Any]
     variables: list[str]
     weights: str
     sha256: str
@@ -88,6 +92,7 @@ def read_pack(folder: str | os.PathLike) -> Pack:
     raw = read_json_object(path)
     if raw.pop("format", None) != FORMAT:
         raise UserError(f"{path}: not a task pack of format {FORMAT}")
+    raw.setdefault("inputs", {})  # Packs from before it was kept.
     names = {field.name for field in dataclasses.fields(Pack)}
     if raw.keys() != names:
         odd = ", ".join(sorted(raw.keys() ^ names))

@@ -243,6 +243,10 @@ class ClassifierRun:
             task=self.source.task.name,
             labels=self.source.labels,
             metrics=metrics,
+            inputs={
+                "max_seq_length": self.settings.max_seq_length,
+                "pair": self.source.task.pair is not None,
+            },
         )
 
     def _finish(self, results: dict) -> None:

@@ -57,7 +57,14 @@ def tuned(bert) -> TaskModel:
 @pytest.fixture
 def pack(tuned, tmp_path) -> pathlib.Path:
     folder = tmp_path / "pack"
-    save_pack(tuned, folder, task="CoLA", labels=["a", "b", "c"], metrics={"matthews": 0.5})
+    save_pack(
+        tuned,
+        folder,
+        task="CoLA",
+        labels=["a", "b", "c"],
+        metrics={"matthews": 0.5},
+        inputs={"max_seq_length": 16, "pair": False},
+    )
     return folder
 
 
@@ -82,9 +89,18 @@ def test_describes_the_task(pack):
     described = read_pack(pack)
     assert (described.task, described.labels) == ("CoLA", ["a", "b", "c"])
     assert described.metrics == {"matthews": 0.5}
+    assert described.inputs == {"max_seq_length": 16, "pair": False}
     assert described.adapter == ADAPTER
     assert described.vocabulary["size"] == tiny.WORDS
     assert described.vocabulary["lower_case"] is True
+
+
+def test_a_pack_from_before_inputs_were_kept_is_read(pack):
+    path = pack / "pack.json"
+    raw = json.loads(path.read_text())
+    del raw["inputs"]
+    path.write_text(json.dumps(raw))
+    assert read_pack(pack).inputs == {}
 
 
 def test_holds_exactly_what_was_tuned_by_readable_path(tuned, pack):
