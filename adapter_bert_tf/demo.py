@@ -52,7 +52,7 @@ def _main() -> None:
 
     # Here, so that a missing package is told before TensorFlow is loaded.
     from adapter_bert_tf.run.classifier import ClassifierRun
-    from adapter_bert_tf.run.settings import ClassifierSettings
+    from adapter_bert_tf.run.classifier_settings import ClassifierSettings
     from adapter_bert_tf.run.strategy import find_strategy, seed_everything
 
     settings = ClassifierSettings(

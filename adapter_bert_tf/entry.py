@@ -21,13 +21,15 @@ def print_flags(title: str) -> None:
     """Prints the program's flags in the groups that their help texts start with."""
     print(title.strip())
     groups: dict[str, list[str]] = {}
-    for flag in flags.FLAGS.flags_by_module_dict()[sys.argv[0]]:
+    by_module = flags.FLAGS.flags_by_module_dict()
+    ours = [name for name in by_module if name == sys.argv[0] or name.startswith(__package__)]
+    for flag in (flag for name in ours for flag in by_module[name]):
         match = _HELP.fullmatch(flag.help)
         if match:
             choices = f" <{match['choices']}>" if match["choices"] else ""
             shown = flag.default not in (None, False)
             default = f" [{(flag.default_as_str or '').strip(chr(39))}]" if shown else ""
-            line = f"  --{flag.name:<24}{match['text']}{choices}{default}"
+            line = f"  --{flag.name:<26}{match['text']}{choices}{default}"
             groups.setdefault(match["group"], []).append(line)
     for group, lines in groups.items():
         print("", group, *lines, sep="\n")
@@ -52,23 +54,30 @@ def _prepare_tensorflow() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def run(main: Callable[[], None]) -> None:
+def run(main: Callable[..., None], arguments: Sequence[str] = ()) -> None:
     """Parses the flags and calls `main`; a `UserError` ends with its one line and code 1.
 
     TensorFlow should be imported in `main`, not before.
+
+    Args:
+      main: Is given what stands on the command line besides flags.
+      arguments: What that is, in words; all of it is needed.
     """
     _prepare_tensorflow()
     if {"--help", "--helpshort"} & set(sys.argv[1:]):
         print_flags(sys.modules["__main__"].__doc__ or "")
         sys.exit(0)
 
-    def guarded(arguments: Sequence[str]) -> None:
+    def guarded(given: Sequence[str]) -> None:
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)
         try:
-            if len(arguments) > 1:
-                raise UserError(f"{arguments[1]}: unexpected argument; flags start with --")
-            main()
+            if len(given) - 1 > len(arguments):
+                odd = given[1 + len(arguments)]
+                raise UserError(f"{odd}: unexpected argument; flags start with --")
+            if len(given) - 1 < len(arguments):
+                raise UserError(f"expected on the command line: {' '.join(arguments)}")
+            main(*given[1:])
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(1)

@@ -74,13 +74,14 @@ class Batches:
         starts = range(0, len(order), self.batch_size)
         return [order[start : start + self.batch_size] for start in starts]
 
-    def _padded_length(self, rows: np.ndarray) -> int:
+    def padded_length(self, rows: np.ndarray) -> int:
+        """What the rows of a batch are padded to."""
         return self.lengths[np.searchsorted(self.lengths, self._sizes[rows].max())]
 
     def dataset(self, batches: list[np.ndarray]) -> tf.data.Dataset:
         """Yields these batches as `(inputs, labels, weights)`, or `(inputs,)` without labels."""
         rows = tf.ragged.constant([batch.tolist() for batch in batches], tf.int64, ragged_rank=1)
-        lengths = [self._padded_length(batch) for batch in batches]
+        lengths = [self.padded_length(batch) for batch in batches]
         dataset = tf.data.Dataset.from_tensor_slices((rows, tf.constant(lengths, tf.int64)))
         dataset = dataset.map(self._gather, tf.data.AUTOTUNE)
         options = tf.data.Options()
@@ -101,10 +102,11 @@ class Batches:
         }
         if LABELS not in self.columns:
             return (inputs,)
-        missing = [[0, total - count]]
-        labels = tf.pad(tf.gather(self.columns[LABELS], rows), missing)
-        weights = tf.pad(tf.ones([count]), missing)
+        missing = [0, total - count]
+        labels = tf.gather(self.columns[LABELS], rows)
+        labels = tf.pad(labels, [missing, *[[0, 0]] * (labels.shape.rank - 1)])
+        weights = tf.pad(tf.ones([count]), [missing])
         if self.fixed_rows:
-            labels.set_shape([total])
+            labels.set_shape([total, *self.columns[LABELS].shape[1:]])
             weights.set_shape([total])
         return inputs, labels, weights

@@ -1,8 +1,10 @@
-"""What a classifier run is asked to do."""
+"""What a run is asked to do; what classifier and SQuAD runs have in common."""
 
 import dataclasses
 import os
+from typing import Any, ClassVar
 
+from adapter_bert_tf.data.batches import bucket_lengths
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.tuning.methods import Tuning
@@ -10,36 +12,17 @@ from adapter_bert_tf.tuning.methods import Tuning
 # The paper's adapters want larger steps than full fine-tuning.
 _LEARNING_RATES = {"adapters": 3e-4, "layer_norm": 3e-3, "head": 3e-3, "full": 5e-5, "top_k": 5e-5}
 
-# What does not change how a run is trained.
-_NOT_THE_RUN = (
-    "output_dir",
-    "cache_dir",
-    "test_file",
-    "do_train",
-    "do_eval",
-    "do_predict",
-    "eval_batch_size",
-    "predict_batch_size",
-    "save_checkpoints_steps",
-)
+# So that [CLS], two texts' [SEP] and one token fit.
+_SHORTEST = 4
 
 
-@dataclasses.dataclass(frozen=True)
-class ClassifierSettings:
-    """Settings of `run_classifier`; each is a flag of run_classifier.py.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Settings of every run; each is a flag of the programs.
 
     Args:
       output_dir: Folder of the run.
-      task: Name of a task; None with files of one's own.
-      data_dir: Folder with the task's original files; without it TFDS is asked.
-      train_file: One's own training examples, a table with a header.
-      dev_file: One's own examples for evaluation.
-      test_file: One's own examples for prediction.
-      text_column: Column of the text, where it can't be guessed.
-      text_pair_column: Column of the second text, likewise.
-      label_column: Column of the label, likewise.
-      regression: Whether the labels of one's own files are values; by default they are if
-        some are not whole.
+      train_file: Training examples.
       bert: The base: see `load_encoder`.
       bert_config_file: Its configuration, if not beside it.
       vocab_file: Its vocabulary, if not beside it.
@@ -49,10 +32,8 @@ class ClassifierSettings:
       tuning: What is trained.
       pack: A task pack to start from.
       do_train: Whether to train.
-      do_eval: Whether to evaluate.
-      do_predict: Whether to predict the test set.
+      do_predict: Whether to predict.
       train_batch_size: Rows of a training batch, over all devices.
-      eval_batch_size: Rows of an evaluation batch.
       predict_batch_size: Rows of a prediction batch.
       learning_rate: Largest learning rate; by default that of the tuning method.
       num_train_epochs: Passes over the training examples.
@@ -67,15 +48,7 @@ class ClassifierSettings:
     """
 
     output_dir: str
-    task: str | None = None
-    data_dir: str | None = None
     train_file: str | None = None
-    dev_file: str | None = None
-    test_file: str | None = None
-    text_column: str | None = None
-    text_pair_column: str | None = None
-    label_column: str | None = None
-    regression: bool | None = None
     bert: str = "minilm"
     bert_config_file: str | None = None
     vocab_file: str | None = None
@@ -85,10 +58,8 @@ class ClassifierSettings:
     tuning: Tuning = Tuning()
     pack: str | None = None
     do_train: bool = True
-    do_eval: bool = True
     do_predict: bool = False
     train_batch_size: int = 32
-    eval_batch_size: int = 64
     predict_batch_size: int = 64
     learning_rate: float | None = None
     num_train_epochs: float = 3.0
@@ -101,31 +72,37 @@ class ClassifierSettings:
     mixed_precision: str | None = None
     cache_dir: str = os.path.expanduser("~/.cache/adapter_bert_tf")
 
+    # Settings that have to be above 0.
+    positive: ClassVar[tuple[str, ...]] = (
+        "max_seq_length",
+        "train_batch_size",
+        "predict_batch_size",
+        "num_train_epochs",
+        "save_checkpoints_steps",
+        "learning_rate",
+        "early_stopping",
+    )
+    # Settings that don't change how a run is trained.
+    not_the_run: ClassVar[tuple[str, ...]] = (
+        "output_dir",
+        "cache_dir",
+        "do_train",
+        "do_predict",
+        "predict_batch_size",
+        "save_checkpoints_steps",
+    )
+
     def __post_init__(self):
-        for name in (
-            "max_seq_length",
-            "train_batch_size",
-            "eval_batch_size",
-            "predict_batch_size",
-            "num_train_epochs",
-            "save_checkpoints_steps",
-            "learning_rate",
-            "early_stopping",
-        ):
+        for name in self.positive:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise UserError(f"--{name}={value}: expected a number above 0")
         if self.seed < 0:
             raise UserError(f"--seed={self.seed}: expected 0 or more")
-        if self.max_seq_length < 4:
+        if self.max_seq_length < _SHORTEST:
             raise UserError(f"--max_seq_length={self.max_seq_length}: expected at least 4")
         if not 0 <= self.warmup_proportion < 1:
             raise UserError(f"--warmup_proportion={self.warmup_proportion}: expected 0 to 1")
-        own_files = any((self.train_file, self.dev_file, self.test_file))
-        if (self.task is not None) == own_files:
-            raise UserError("--task, or --train_file and its like: expected one of the two")
-        if not (self.do_train or self.do_eval or self.do_predict):
-            raise UserError("--do_train, --do_eval or --do_predict: expected one of them")
 
     @classmethod
     def names(cls) -> list[str]:
@@ -137,9 +114,14 @@ class ClassifierSettings:
         """The learning rate: the given one, or the tuning method's."""
         return self.learning_rate or _LEARNING_RATES[self.tuning.method]
 
-    def identity(self) -> dict[str, object]:
+    def lengths(self, on_tpu: bool) -> list[int]:
+        """What rows are padded to; a TPU wants all of one length."""
+        longest = self.max_seq_length
+        return [longest] if self.pad_to_max or on_tpu else bucket_lengths(longest)
+
+    def identity(self) -> dict[str, Any]:
         """What makes a run another run."""
         values = dataclasses.asdict(self)
-        for name in _NOT_THE_RUN:
+        for name in self.not_the_run:
             del values[name]
         return {**values, "learning_rate": self.rate}

@@ -3,14 +3,14 @@
 import tensorflow as tf
 
 from adapter_bert_tf.base.base import Base
-from adapter_bert_tf.data.batches import Batches, bucket_lengths
+from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.data.records import ENDINGS, LABELS, cached_records, read_records
 from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, RecordFiles, Source, Tfds
 from adapter_bert_tf.data.task import CLASSIFICATION, DEV, TEST, TRAIN
 from adapter_bert_tf.data.tasks import find_task
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.pack.pack import read_pack
-from adapter_bert_tf.run.settings import ClassifierSettings
+from adapter_bert_tf.run.classifier_settings import ClassifierSettings
 from adapter_bert_tf.text.inputs import IDS
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
@@ -63,6 +63,25 @@ def check_splits(settings: ClassifierSettings, source: Source) -> None:
             )
 
 
+def tokenizer_for(base: Base, max_seq_length: int) -> Tokenizer:
+    """Returns the base's tokenizer; refuses rows that are longer than the base takes."""
+    longest = base.config.max_sequence_length
+    if max_seq_length > longest:
+        raise UserError(f"--max_seq_length={max_seq_length}: the base takes {longest} at most")
+    if base.vocabulary is None:
+        raise UserError(f"{base.origin}: no vocab.txt beside it; give --vocab_file")
+    return Tokenizer(base.vocabulary)
+
+
+def check_rows(path: str, ids: tf.RaggedTensor, max_seq_length: int, words: int) -> None:
+    """Refuses records whose rows are too long, or of another vocabulary."""
+    longest = int(tf.reduce_max(ids.row_lengths()))
+    if longest > max_seq_length:
+        raise UserError(f"{path}: a row has {longest} tokens, more than --max_seq_length")
+    if int(tf.reduce_max(ids.flat_values)) >= words:
+        raise UserError(f"{path}: has token ids beyond the base's vocabulary")
+
+
 class TaskData:
     """The batches of a run.
 
@@ -76,14 +95,7 @@ class TaskData:
     def __init__(
         self, settings: ClassifierSettings, source: Source, base: Base, on_tpu: bool = False
     ):
-        longest = base.config.max_sequence_length
-        if settings.max_seq_length > longest:
-            raise UserError(
-                f"--max_seq_length={settings.max_seq_length}: the base takes {longest} at most"
-            )
-        if base.vocabulary is None:
-            raise UserError(f"{base.origin}: no vocab.txt beside it; give --vocab_file")
-        self.tokenizer = Tokenizer(base.vocabulary)
+        self.tokenizer = tokenizer_for(base, settings.max_seq_length)
         self._settings = settings
         self._source = source
         self._words = base.config.vocab_size
@@ -98,9 +110,7 @@ class TaskData:
             columns.pop(LABELS, None)
         elif LABELS not in columns:
             raise UserError(f"{path}: has no labels")
-        longest = self._settings.max_seq_length
-        one_shape = self._settings.pad_to_max or self._on_tpu
-        lengths = [longest] if one_shape else bucket_lengths(longest)
+        lengths = self._settings.lengths(self._on_tpu)
         return Batches(columns, batch_size, lengths, fixed_rows=self._on_tpu)
 
     def _records(self, split: str) -> str:
@@ -116,11 +126,7 @@ class TaskData:
 
     def _check(self, path: str, columns: dict) -> None:
         """Refuses records that the model can't take: ours always fit, others may not."""
-        longest = int(tf.reduce_max(columns[IDS].row_lengths()))
-        if longest > self._settings.max_seq_length:
-            raise UserError(f"{path}: a row has {longest} tokens, more than --max_seq_length")
-        if int(tf.reduce_max(columns[IDS].flat_values)) >= self._words:
-            raise UserError(f"{path}: has token ids beyond the base's vocabulary")
+        check_rows(path, columns[IDS], self._settings.max_seq_length, self._words)
         classes = len(self._source.labels)
         if classes and LABELS in columns and int(tf.reduce_max(columns[LABELS])) >= classes:
             raise UserError(f"{path}: has labels beyond the {classes} classes")

@@ -21,11 +21,16 @@ def encode(
     """
     a = tokenizer.tokenize(texts)
     if pairs is None:
-        first, second = _keep(a, max_seq_length - 2), None
-    else:
-        b = tokenizer.tokenize(pairs)
-        room_a, room_b = _shares(a.row_lengths(), b.row_lengths(), max_seq_length - 3)
-        first, second = _keep(a, room_a), _keep(b, room_b)
+        return join(tokenizer, keep(a, max_seq_length - 2), None)
+    b = tokenizer.tokenize(pairs)
+    room_a, room_b = _shares(a.row_lengths(), b.row_lengths(), max_seq_length - 3)
+    return join(tokenizer, keep(a, room_a), keep(b, room_b))
+
+
+def join(
+    tokenizer: Tokenizer, first: tf.RaggedTensor, second: tf.RaggedTensor | None
+) -> dict[str, tf.RaggedTensor]:
+    """Puts the special tokens around rows of tokens."""
     rows = first.nrows()
     cls = tf.fill([rows, 1], tokenizer.cls_id)
     sep = tf.fill([rows, 1], tokenizer.sep_id)
@@ -45,7 +50,7 @@ def _shares(a: tf.Tensor, b: tf.Tensor, room: int) -> tuple[tf.Tensor, tf.Tensor
     return a, tf.minimum(b, room - a)
 
 
-def _keep(tokens: tf.RaggedTensor, lengths: tf.Tensor | int) -> tf.RaggedTensor:
+def keep(tokens: tf.RaggedTensor, lengths: tf.Tensor | int) -> tf.RaggedTensor:
     """Cuts each row to its length."""
     kept = tf.minimum(tokens.row_lengths(), tf.cast(lengths, tf.int64))
     starts = tokens.row_starts()

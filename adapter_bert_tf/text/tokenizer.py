@@ -51,7 +51,7 @@ class Tokenizer(tf.Module):
             token_out_type=tf.int32,
         )
 
-    def normalize(self, texts: tf.Tensor) -> tf.Tensor:
+    def split(self, texts: tf.Tensor) -> tf.Tensor:
         """Cleans, lower-cases if the vocabulary is, and puts spaces between words."""
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
         texts = tf.strings.regex_replace(texts, _DELETED, "")
@@ -60,10 +60,10 @@ class Tokenizer(tf.Module):
         if self.vocabulary.lower_case:
             texts = tf_text.normalize_utf8(tf.strings.lower(texts, "utf-8"), "NFD")
             texts = tf.strings.regex_replace(texts, r"\p{Mn}", "")
-        texts = tf.strings.regex_replace(texts, _PUNCTUATION, r" \0 ")
-        too_long = rf"[^ ]{{{_LONGEST_WORD + 1},}}"
-        return tf.strings.regex_replace(texts, too_long, self._unknown_word)
+        return tf.strings.regex_replace(texts, _PUNCTUATION, r" \0 ")
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of each text, `[texts, (tokens)]`."""
-        return self._wordpiece.tokenize(self.normalize(texts))
+        too_long = rf"[^ ]{{{_LONGEST_WORD + 1},}}"
+        words = tf.strings.regex_replace(self.split(texts), too_long, self._unknown_word)
+        return self._wordpiece.tokenize(words)

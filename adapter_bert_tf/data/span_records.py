@@ -1,0 +1,80 @@
+"""Training windows of SQuAD as TFRecords, with the feature names of the original."""
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from adapter_bert_tf.data.records import (
+    LABELS,
+    ROWS_AT_ONCE,
+    cache_path,
+    read_columns,
+    serialize,
+    write_serialized,
+)
+from adapter_bert_tf.data.span_windows import answer_positions, to_windows
+from adapter_bert_tf.data.squad import Questions
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.text.inputs import IDS
+from adapter_bert_tf.text.tokenizer import Tokenizer
+from adapter_bert_tf.text.windows import WindowSizes
+
+_START, _END = "start_positions", "end_positions"
+# The number of the first window in the original's files.
+_FIRST_ID = 1_000_000_000
+
+
+def cached_span_records(
+    questions: Questions, tokenizer: Tokenizer, sizes: WindowSizes, cache_dir: str, title: str
+) -> str:
+    """Returns the TFRecord file of these questions; it is written if it isn't there yet."""
+    answers = [
+        answer and (answer.text, answer.first_word, answer.last_word)
+        for answer in questions.answers
+    ]
+    key = (vars(sizes), questions.texts, questions.contexts, questions.context_of, answers)
+    path = cache_path(cache_dir, tokenizer, key)
+    if not os.path.exists(path):
+        features = span_features(questions, tokenizer, sizes)
+        total = int(features[IDS].nrows())
+        write_serialized(path, _serialized(features, total), total, title)
+    return path
+
+
+def span_features(
+    questions: Questions, tokenizer: Tokenizer, sizes: WindowSizes
+) -> dict[str, tf.RaggedTensor]:
+    """The features of the training windows."""
+    spans = to_windows(questions, tokenizer, sizes)
+    positions = answer_positions(spans, tokenizer)
+    impossible = np.array([answer is None for answer in questions.answers], np.int64)
+    numbers = {
+        "unique_ids": _FIRST_ID + np.arange(len(positions)),
+        _START: positions[:, 0],
+        _END: positions[:, 1],
+        "is_impossible": impossible[spans.windows.question.numpy()],
+    }
+    columns = {name: _single(values) for name, values in numbers.items()}
+    return {**spans.windows.inputs, **columns}
+
+
+def _single(values: np.ndarray) -> tf.RaggedTensor:
+    """A ragged column with one value in each row."""
+    return tf.RaggedTensor.from_uniform_row_length(tf.constant(values), 1)
+
+
+def _serialized(features: dict[str, tf.RaggedTensor], total: int) -> Iterator[np.ndarray]:
+    for start in range(0, total, ROWS_AT_ONCE):
+        part = {name: values[start : start + ROWS_AT_ONCE] for name, values in features.items()}
+        yield serialize(part).numpy()
+
+
+def read_span_records(path: str) -> dict[str, tf.RaggedTensor | tf.Tensor]:
+    """Reads such a file, ours or the original's; labels are start and end, `[rows, 2]`."""
+    columns = read_columns(path, {_START: tf.int64, _END: tf.int64})
+    start, end = columns.pop(_START), columns.pop(_END)
+    if not len(start) == len(end) == int(columns[IDS].nrows()):
+        raise UserError(f"{path}: has no {_START} and {_END}")
+    return {**columns, LABELS: tf.stack([start, end], axis=1)}

@@ -1,0 +1,185 @@
+"""SQuAD's files, v1.1 and v2.0: articles of paragraphs with questions."""
+
+import bisect
+import dataclasses
+import json
+import re
+from typing import Any
+
+from adapter_bert_tf.errors import UserError, file_error
+
+# What the original takes for the end of a word.
+WORD = re.compile(r"[^ \t\r\n\u202f]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """An answer in a context.
+
+    Args:
+      text: As it is written there.
+      first_word: Number of the word that it starts in.
+      last_word: Number of the word that it ends in.
+    """
+
+    text: str
+    first_word: int
+    last_word: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Questions:
+    """The questions of a file, as columns.
+
+    Args:
+      ids: Their names.
+      texts: The questions.
+      contexts: The contexts; several questions share one.
+      context_of: Number of each question's context.
+      answers: The answers, None for a question without one; empty where they are not asked for.
+      skipped: Names of questions that were left out, as their answer does not stand where they
+        say.
+    """
+
+    ids: list[str]
+    texts: list[str]
+    contexts: list[str]
+    context_of: list[int]
+    answers: list[Answer | None] = dataclasses.field(default_factory=list)
+    skipped: list[str] = dataclasses.field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def read_squad(path: str) -> list[dict[str, Any]]:
+    """Reads the articles of a file, and checks that nothing is missing."""
+    data = read_json(path)
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: expected an object with 'data', as SQuAD's files are")
+    articles = _get(path, data, "", "data", list)
+    for a, article in enumerate(articles):
+        where = f"data[{a}]"
+        for p, paragraph in enumerate(_get(path, article, where, "paragraphs", list)):
+            _check_paragraph(path, paragraph, f"{where}.paragraphs[{p}]")
+    return articles
+
+
+def read_json(path: str) -> Any:
+    """Reads a JSON file."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return json.load(file)
+    except OSError as error:
+        raise file_error(path, error) from None
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise UserError(f"{path}: not JSON of SQuAD: nested too deeply") from None
+
+
+def _check_paragraph(path: str, paragraph: Any, where: str) -> None:
+    _get(path, paragraph, where, "context", str)
+    for q, question in enumerate(_get(path, paragraph, where, "qas", list)):
+        here = f"{where}.qas[{q}]"
+        _get(path, question, here, "id", str)
+        _get(path, question, here, "question", str)
+        for n, answer in enumerate(question.get("answers") or []):
+            _get(path, answer, f"{here}.answers[{n}]", "text", str)
+            _get(path, answer, f"{here}.answers[{n}]", "answer_start", int)
+
+
+def _get(path: str, value: Any, where: str, key: str, kind: type) -> Any:
+    place = f" in {where}" if where else ""
+    if not isinstance(value, dict) or key not in value:
+        raise UserError(f"{path}: no {key!r}{place}")
+    found = value[key]
+    if not isinstance(found, kind) or isinstance(found, bool):
+        raise UserError(f"{path}: {key!r}{place} is not {_KINDS[kind]}")
+    return found
+
+
+_KINDS = {list: "a list", str: "a text", int: "a whole number"}
+
+
+def to_predict(articles: list[dict[str, Any]]) -> Questions:
+    """Returns all questions, to be answered."""
+    questions = Questions([], [], [], [])
+    for number, (paragraph, _) in enumerate(_paragraphs(articles)):
+        questions.contexts.append(paragraph["context"])
+        for question in paragraph["qas"]:
+            _add(questions, question, number)
+    return questions
+
+
+def to_train(articles: list[dict[str, Any]], path: str, with_negative: bool) -> Questions:
+    """Returns the questions with their answers.
+
+    Args:
+      articles: The articles of a file.
+      path: The file, for messages.
+      with_negative: Whether questions may have no answer, as in v2.0.
+    """
+    questions = Questions([], [], [], [])
+    for number, (paragraph, where) in enumerate(_paragraphs(articles)):
+        context = paragraph["context"]
+        questions.contexts.append(context)
+        matches = list(WORD.finditer(context))
+        starts, words = [match.start() for match in matches], [match[0] for match in matches]
+        for q, question in enumerate(paragraph["qas"]):
+            answer = None
+            if not _is_impossible(question, path, f"{where}.qas[{q}]", with_negative):
+                answer = _find_answer(question["answers"][0], len(context), starts, words)
+                if answer is None:
+                    questions.skipped.append(question["id"])
+                    continue
+            _add(questions, question, number)
+            questions.answers.append(answer)
+    return questions
+
+
+def _paragraphs(articles: list[dict[str, Any]]):
+    for a, article in enumerate(articles):
+        for p, paragraph in enumerate(article["paragraphs"]):
+            yield paragraph, f"data[{a}].paragraphs[{p}]"
+
+
+def _add(questions: Questions, question: dict[str, Any], context: int) -> None:
+    questions.ids.append(question["id"])
+    questions.texts.append(question["question"])
+    questions.context_of.append(context)
+
+
+def _is_impossible(question: dict, path: str, where: str, with_negative: bool) -> bool:
+    if with_negative:
+        impossible = question.get("is_impossible")
+        if not isinstance(impossible, bool):
+            raise UserError(f"{path}: no 'is_impossible' in {where}, as v2.0 has it")
+        if impossible:
+            return True
+    answers = question.get("answers") or []
+    if len(answers) != 1:
+        hint = "" if with_negative else "; v2.0 wants --version_2_with_negative"
+        raise UserError(
+            f"{path}: {where} has {len(answers)} answers; for training, one is expected{hint}"
+        )
+    return False
+
+
+def _find_answer(
+    answer: dict[str, Any], size: int, starts: list[int], words: list[str]
+) -> Answer | None:
+    """Finds the words of an answer; None if they don't hold its text, as in the original."""
+    first = answer["answer_start"]
+    last = first + len(answer["text"]) - 1
+    if not 0 <= first <= last < size:
+        return None
+    first_word, last_word = (bisect.bisect_right(starts, place) - 1 for place in (first, last))
+    held = " ".join(words[first_word : last_word + 1])
+    if first_word < 0 or " ".join(answer["text"].split()) not in held:
+        return None
+    return Answer(answer["text"], first_word, last_word)

@@ -1,0 +1,80 @@
+"""Answers questions with a model."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from adapter_bert_tf.base.load import load_encoder
+from adapter_bert_tf.data.batches import Batches, bucket_lengths
+from adapter_bert_tf.data.span_windows import SpanWindows, to_windows
+from adapter_bert_tf.data.squad import Questions
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.head.answers import Answer, Decoding, Prediction, find_answers
+from adapter_bert_tf.head.span import SpanHead
+from adapter_bert_tf.pack.model import load_pack
+from adapter_bert_tf.pack.pack import read_pack
+from adapter_bert_tf.run.outputs import compute_outputs
+from adapter_bert_tf.run.task_data import tokenizer_for
+from adapter_bert_tf.text.tokenizer import Tokenizer
+from adapter_bert_tf.text.windows import WindowSizes
+from adapter_bert_tf.tuning.task_model import TaskModel
+
+_BATCH_SIZE = 8
+Kind = TypeVar("Kind", WindowSizes, Decoding)
+
+
+def answer(
+    model: TaskModel,
+    spans: SpanWindows,
+    tokenizer: Tokenizer,
+    decoding: Decoding,
+    batch_size: int,
+    lengths: list[int],
+    fixed_rows: bool = False,
+) -> list[Prediction]:
+    """Returns what the model answers to each question.
+
+    Args:
+      model: A model with a span head.
+      spans: The questions, in windows.
+      tokenizer: The base's tokenizer.
+      decoding: How logits become answers.
+      batch_size: Windows of a batch.
+      lengths: What windows are padded to: see `Batches`.
+      fixed_rows: Whether all batches have to be of one size, as on a TPU.
+    """
+    logits = np.zeros([0, 1, 2], np.float32)
+    if spans.windows.question.shape[0]:
+        batches = Batches(spans.windows.inputs, batch_size, lengths, fixed_rows)
+        logits = compute_outputs(model, batches)
+    return find_answers(spans, logits, tokenizer, decoding)
+
+
+def load_answerer(
+    pack_folder: str, bert: str, config_file: str | None = None, vocab_file: str | None = None
+) -> Callable[[str, str], Answer]:
+    """Loads a pack of a SQuAD run; returns what answers a question about a context."""
+    pack = read_pack(pack_folder)
+    if pack.head["kind"] != SpanHead.kind:
+        raise UserError(f"{pack_folder}: is a {pack.head['kind']}, expected a {SpanHead.kind}")
+    encoder = load_encoder(bert, pack.adapter, config_file=config_file, vocab_file=vocab_file)
+    model = load_pack(encoder, pack_folder)
+    sizes, decoding = _read_inputs(pack.inputs, WindowSizes), _read_inputs(pack.inputs, Decoding)
+    tokenizer = tokenizer_for(encoder.base, sizes.max_seq_length)
+
+    def answer_one(question: str, context: str) -> Answer:
+        questions = Questions(["question"], [question], [context], [0])
+        spans = to_windows(questions, tokenizer, sizes)
+        lengths = bucket_lengths(sizes.max_seq_length)
+        prediction = answer(model, spans, tokenizer, decoding, _BATCH_SIZE, lengths)[0]
+        return next(best for best in prediction.n_best if best.text == prediction.text)
+
+    return answer_one
+
+
+def _read_inputs(inputs: dict[str, Any], kind: type[Kind]) -> Kind:
+    """Reads those of a pack's `inputs` that `kind` has."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in inputs.items() if name in names})

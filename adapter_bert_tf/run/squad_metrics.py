@@ -1,0 +1,103 @@
+"""Exact match and F1 of answers, by the official scorers that Model Garden ships."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from absl import logging
+from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
+
+from adapter_bert_tf.head.answers import Prediction
+
+# Model Garden's names -> the official ones.
+_V2_NAMES = {
+    "final_exact": "best_exact",
+    "final_exact_thresh": "best_exact_thresh",
+    "final_f1": "best_f1",
+    "final_f1_thresh": "best_f1_thresh",
+}
+
+
+def questions_of(articles: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The questions of a file."""
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            yield from paragraph["qas"]
+
+
+def has_answers(articles: list[dict[str, Any]]) -> bool:
+    """Whether the questions come with answers, so that predictions can be scored."""
+    return any(question.get("answers") for question in questions_of(articles))
+
+
+def has_negative(articles: list[dict[str, Any]]) -> bool:
+    """Whether questions may have no answer, as in v2.0."""
+    return any(
+        "is_impossible" in question or not question.get("answers")
+        for question in questions_of(articles)
+    )
+
+
+def score_predictions(
+    articles: list[dict[str, Any]], predictions: Mapping[str, Prediction]
+) -> dict[str, float]:
+    """Scores a run's predictions, and finds the best threshold where "" is possible."""
+    scores = score(articles, {name: found.text for name, found in predictions.items()})
+    odds = {
+        name: found.null_odds for name, found in predictions.items() if found.null_odds is not None
+    }
+    if not odds:
+        return scores
+    # Of the answers that there would be at any threshold.
+    answers = {name: found.best for name, found in predictions.items()}
+    searched = score_v2(articles, answers, odds)
+    return scores | {name: value for name, value in searched.items() if name.startswith("best")}
+
+
+def score(
+    articles: list[dict[str, Any]],
+    predictions: Mapping[str, str],
+    null_odds: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Scores predictions by the scorer of the file's version."""
+    if null_odds is None and not has_negative(articles):
+        return score_v1(articles, predictions)
+    return score_v2(articles, predictions, null_odds)
+
+
+def score_v1(articles: list[dict[str, Any]], predictions: Mapping[str, str]) -> dict[str, float]:
+    """Scores v1.1, in percent; a question without a prediction counts as wrong."""
+    with _without_a_line_for_each():
+        scores = squad_evaluate_v1_1.evaluate(articles, predictions)
+    return {"exact_match": 100 * scores["exact_match"], "f1": 100 * scores["final_f1"]}
+
+
+def score_v2(
+    articles: list[dict[str, Any]],
+    predictions: Mapping[str, str],
+    null_odds: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Scores v2.0, in percent; with `null_odds` it searches the best thresholds."""
+    whole = [_with_answers(question) for question in questions_of(articles)]
+    with _without_a_line_for_each():
+        scores = squad_evaluate_v2_0.evaluate(
+            [{"paragraphs": [{"qas": whole}]}], predictions, null_odds
+        )
+    if null_odds is None:
+        scores = {name: value for name, value in scores.items() if not name.startswith("final")}
+    return {_V2_NAMES.get(name, name): float(value) for name, value in scores.items()}
+
+
+def _with_answers(question: dict[str, Any]) -> dict[str, Any]:
+    return {"answers": [], **question}
+
+
+@contextlib.contextmanager
+def _without_a_line_for_each() -> Iterator[None]:
+    """Their scorers log every question without a prediction."""
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.FATAL)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

@@ -1,0 +1,146 @@
+"""run_squad.py and the programs beside it, as a user starts them."""
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def _write(path: pathlib.Path, questions: int, negative: bool = False) -> str:
+    """Contexts in which the word behind w0 answers."""
+    generator = random.Random(str(path.name))
+    paragraphs = []
+    for number in range(questions):
+        words = [f"w{generator.randrange(3, 40)}" for _ in range(generator.randrange(4, 40))]
+        place = generator.randrange(len(words) - 1)
+        words[place] = "w0"
+        context = " ".join(words)
+        impossible = negative and number % 3 == 0
+        start = len(" ".join(words[: place + 1])) + 1
+        answers = [] if impossible else [{"text": words[place + 1], "answer_start": start}]
+        question = {"id": f"{path.stem}-{number}", "question": "w1 w2", "answers": answers}
+        if negative:
+            question["is_impossible"] = impossible
+        paragraphs.append({"context": context, "qas": [question]})
+    path.write_text(json.dumps({"version": "1", "data": [{"paragraphs": paragraphs}]}))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, bert) -> list[str]:
+    folder = tmp_path_factory.mktemp("squad")
+    return [
+        f"--train_file={_write(folder / 'train.json', 80)}",
+        f"--predict_file={_write(folder / 'dev.json', 30)}",
+        f"--bert={bert}",
+        "--max_seq_length=32",
+        "--doc_stride=8",
+        "--max_query_length=8",
+        "--train_batch_size=8",
+        "--learning_rate=3e-3",
+        f"--cache_dir={folder / 'cache'}",
+    ]
+
+
+def _start(*flags: str, program: tuple[str, ...] = ("run_squad.py",), code: int = 0):
+    done = subprocess.run(
+        [sys.executable, *program, *flags], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def run(files, tmp_path_factory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("runs") / "squad"
+    out = _start(*files, f"--output_dir={folder}").stdout
+    assert "SQuAD v1.1: span" in out
+    return folder
+
+
+def _json(path: pathlib.Path):
+    return json.loads(path.read_text())
+
+
+def test_writes_answers_and_scores(run):
+    predictions = _json(run / "predictions.json")
+    assert len(predictions) == 30
+    n_best = _json(run / "nbest_predictions.json")
+    assert all(n_best[name][0]["text"] == text for name, text in predictions.items())
+    results = _json(run / "eval_results.json")
+    assert results["metrics"].keys() == {"exact_match", "f1"}
+    assert results["task"] == "SQuAD v1.1"
+    assert not (run / "null_odds.json").exists()
+
+
+def test_a_finished_run_says_so(run, files):
+    before = (run / "predictions.json").stat().st_mtime_ns
+    assert "is finished" in _start(*files, f"--output_dir={run}").stdout
+    assert (run / "predictions.json").stat().st_mtime_ns == before
+
+
+def test_a_pack_answers_alike(run, files, tmp_path):
+    flags = [flag for flag in files if not flag.startswith("--train_file")]
+    _start(*flags, "--nodo_train", f"--pack={run / 'pack'}", f"--output_dir={tmp_path / 'again'}")
+    assert _json(tmp_path / "again" / "predictions.json") == _json(run / "predictions.json")
+
+
+def test_scores_a_file(run, files):
+    data = next(flag for flag in files if "predict_file" in flag).split("=")[1]
+    program = ("-m", "adapter_bert_tf.squad_evaluate")
+    out = _start(data, str(run / "predictions.json"), program=program).stdout
+    assert json.loads(out) == pytest.approx(_json(run / "eval_results.json")["metrics"])
+
+
+def test_answers_a_question(run, bert, tmp_path):
+    context = tmp_path / "context.txt"
+    context.write_text("w3 w4\nw5  w0 é w6. " * 200)
+    out = _start(
+        f"--pack={run / 'pack'}",
+        f"--bert={bert}",
+        f"--context={context}",
+        "w1 w2?",
+        program=("-m", "adapter_bert_tf.answer"),
+    ).stdout
+    answer, _, place = (line.split(maxsplit=1)[1] for line in out.splitlines())
+    start, end = (int(word.replace(",", "")) for word in place.split()[1:4:2])
+    assert " ".join(context.read_text()[start:end].split()) == answer
+
+
+def test_v2_finds_a_threshold(files, bert, tmp_path):
+    out = _start(
+        *files,
+        f"--train_file={_write(tmp_path / 'train2.json', 24, negative=True)}",
+        f"--predict_file={_write(tmp_path / 'dev2.json', 12, negative=True)}",
+        "--version_2_with_negative",
+        "--num_train_epochs=1",
+        f"--output_dir={tmp_path / 'run'}",
+    ).stdout
+    assert "SQuAD v2.0" in out
+    odds = _json(tmp_path / "run" / "null_odds.json")
+    predictions = _json(tmp_path / "run" / "predictions.json")
+    assert all((text == "") == (odds[name] > 0) for name, text in predictions.items())
+    assert "best_f1_thresh" in _json(tmp_path / "run" / "eval_results.json")["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--predict_file=no.json", "--nodo_train"], "--pack: nothing is trained"),
+        (["--train_file=no.json"], "no.json: No such file"),
+        (["--train_file=README.md"], "README.md: not JSON: Expecting value at line 1, column 1"),
+        (["--max_query_length=29"], "--max_query_length=29: leaves no room"),
+        (["--doc_stride=0"], "--doc_stride=0: expected a number above 0"),
+        (["--max_seq_length=64"], "--max_seq_length=64: the base takes 32"),
+    ],
+)
+def test_wrong_input_is_told_in_one_line(flags, told, files, tmp_path):
+    done = _start(*files, f"--output_dir={tmp_path / 'run'}", *flags, code=1)
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()
