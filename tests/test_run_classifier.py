@@ -133,14 +133,21 @@ def _weights(folder: pathlib.Path) -> str:
     return json.loads((folder / "pack" / "pack.json").read_text())["sha256"]
 
 
-def test_stopped_at_any_moment_it_ends_with_the_same_bits(files, tmp_path):
+_KILLS = [
+    (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM),
+    pytest.param((signal.SIGKILL,) * 5, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("kinds", _KILLS)
+def test_stopped_at_any_moment_it_ends_with_the_same_bits(files, kinds, tmp_path):
     # Twelve steps an epoch, so that a checkpoint falls on the end of one as well.
     flags = [*files, "--deterministic", "--num_train_epochs=20", "--save_checkpoints_steps=3"]
     left_alone, killed = tmp_path / "left_alone", tmp_path / "killed"
     done = _run(*flags, f"--output_dir={left_alone}")
     assert done.returncode == 0, done.stderr
     generator = random.Random(1)
-    for kind in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
+    for kind in kinds:
         process = _start([*flags, f"--output_dir={killed}"])
         before = _checkpoints(killed)
         _wait_for(lambda before=before: _checkpoints(killed) - before)

@@ -1,0 +1,80 @@
+"""Runs in this process; the program is tested from outside in test_run_squad.py."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.run.squad import SquadRun
+from adapter_bert_tf.run.squad_settings import SquadSettings
+from adapter_bert_tf.tuning.methods import Tuning
+from tests import squad_lib
+
+
+@pytest.fixture
+def settings(tmp_path, bert) -> dict:
+    words = [f"w{number}" for number in range(40)]
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps({"data": squad_lib.articles(0, words, paragraphs=8)}))
+    return {
+        "train_file": str(path),
+        "predict_file": str(path),
+        "bert": bert,
+        "max_seq_length": 32,
+        "doc_stride": 8,
+        "max_query_length": 8,
+        "train_batch_size": 8,
+        "num_train_epochs": 1.0,
+        "cache_dir": f"{tmp_path}/cache",
+    }
+
+
+def _run(folder, strategy=None, **settings) -> dict[str, list]:
+    tf_keras.utils.set_random_seed(0)
+    run = SquadRun(
+        SquadSettings(output_dir=str(folder), **settings), strategy or tf.distribute.get_strategy()
+    )
+    assert run.run()
+    return json.loads((folder / "nbest_predictions.json").read_text())
+
+
+def test_full_tuning_leaves_the_unused_pooler_in_peace(settings, tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        _run(tmp_path / "run", adapter=None, tuning=Tuning("full"), **settings)
+    assert "Gradients do not exist" not in caplog.text
+
+
+def test_two_devices_and_one_shape_answer_alike(settings, tmp_path, two_devices):
+    one = _run(tmp_path / "one", **settings)
+    settings = {**settings, "do_train": False, "pack": f"{tmp_path}/one/pack"}
+    others = {
+        "two devices": _run(tmp_path / "two", two_devices, **settings),
+        "one shape": _run(tmp_path / "padded", pad_to_max=True, predict_batch_size=5, **settings),
+    }
+    for answers in others.values():
+        assert answers.keys() == one.keys()
+        for name, n_best in answers.items():
+            assert n_best[0]["text"] == one[name][0]["text"]
+            np.testing.assert_allclose(n_best[0]["start_logit"], one[name][0]["start_logit"], 1e-4)
+
+
+def test_a_file_without_answers_is_answered_but_not_scored(settings, tmp_path):
+    articles = squad_lib.articles(1, ["w1", "w2", "w3"])
+    for article in articles:
+        for question in article["paragraphs"][0]["qas"]:
+            del question["answers"]
+    path = tmp_path / "test.json"
+    path.write_text(json.dumps({"data": articles}))
+    answers = _run(tmp_path / "run", **{**settings, "predict_file": str(path)})
+    assert len(answers) == 12
+    assert json.loads((tmp_path / "run" / "eval_results.json").read_text())["metrics"] == {}
+
+
+def test_files_of_our_own_are_not_mixed_with_tfds(settings, tmp_path):
+    del settings["train_file"]
+    with pytest.raises(UserError, match="--do_train: give --train_file"):
+        _run(tmp_path / "run", **settings)
