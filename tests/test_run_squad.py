@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-def _write(path: pathlib.Path, questions: int, negative: bool = False) -> str:
+def _write(path: pathlib.Path, questions: int) -> str:
     """Contexts in which the word behind w0 answers."""
     generator = random.Random(str(path.name))
     paragraphs = []
@@ -20,12 +20,9 @@ def _write(path: pathlib.Path, questions: int, negative: bool = False) -> str:
         place = generator.randrange(len(words) - 1)
         words[place] = "w0"
         context = " ".join(words)
-        impossible = negative and number % 3 == 0
         start = len(" ".join(words[: place + 1])) + 1
-        answers = [] if impossible else [{"text": words[place + 1], "answer_start": start}]
+        answers = [{"text": words[place + 1], "answer_start": start}]
         question = {"id": f"{path.stem}-{number}", "question": "w1 w2", "answers": answers}
-        if negative:
-            question["is_impossible"] = impossible
         paragraphs.append({"context": context, "qas": [question]})
     path.write_text(json.dumps({"version": "1", "data": [{"paragraphs": paragraphs}]}))
     return str(path)
@@ -84,12 +81,6 @@ def test_a_finished_run_says_so(run, files):
     assert (run / "predictions.json").stat().st_mtime_ns == before
 
 
-def test_a_pack_answers_alike(run, files, tmp_path):
-    flags = [flag for flag in files if not flag.startswith("--train_file")]
-    _start(*flags, "--nodo_train", f"--pack={run / 'pack'}", f"--output_dir={tmp_path / 'again'}")
-    assert _json(tmp_path / "again" / "predictions.json") == _json(run / "predictions.json")
-
-
 def test_scores_a_file(run, files):
     data = next(flag for flag in files if "predict_file" in flag).split("=")[1]
     program = ("-m", "adapter_bert_tf.squad_evaluate")
@@ -112,35 +103,9 @@ def test_answers_a_question(run, bert, tmp_path):
     assert " ".join(context.read_text()[start:end].split()) == answer
 
 
-def test_v2_finds_a_threshold(files, bert, tmp_path):
-    out = _start(
-        *files,
-        f"--train_file={_write(tmp_path / 'train2.json', 24, negative=True)}",
-        f"--predict_file={_write(tmp_path / 'dev2.json', 12, negative=True)}",
-        "--version_2_with_negative",
-        "--num_train_epochs=1",
-        f"--output_dir={tmp_path / 'run'}",
-    ).stdout
-    assert "SQuAD v2.0" in out
-    odds = _json(tmp_path / "run" / "null_odds.json")
-    predictions = _json(tmp_path / "run" / "predictions.json")
-    assert all((text == "") == (odds[name] > 0) for name, text in predictions.items())
-    assert "best_f1_thresh" in _json(tmp_path / "run" / "eval_results.json")["metrics"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--predict_file=no.json", "--nodo_train"], "--pack: nothing is trained"),
-        (["--train_file=no.json"], "no.json: No such file"),
-        (["--train_file=README.md"], "README.md: not JSON: Expecting value at line 1, column 1"),
-        (["--max_query_length=29"], "--max_query_length=29: leaves no room"),
-        (["--doc_stride=0"], "--doc_stride=0: expected a number above 0"),
-        (["--max_seq_length=64"], "--max_seq_length=64: the base takes 32"),
-    ],
-)
-def test_wrong_input_is_told_in_one_line(flags, told, files, tmp_path):
-    done = _start(*files, f"--output_dir={tmp_path / 'run'}", *flags, code=1)
-    assert told in done.stderr
+def test_wrong_input_is_told_in_one_line(files, tmp_path):
+    flags = [*files, "--train_file=README.md", f"--output_dir={tmp_path / 'run'}"]
+    done = _start(*flags, code=1)
+    assert "README.md: not JSON: Expecting value at line 1, column 1" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "run").exists()

@@ -51,7 +51,12 @@ def score_predictions(
     # Of the answers that there would be at any threshold.
     answers = {name: found.best for name, found in predictions.items()}
     searched = score_v2(articles, answers, odds)
-    return scores | {name: value for name, value in searched.items() if name.startswith("best")}
+    best = {name: value for name, value in searched.items() if name.startswith("best")}
+    for name in ("best_exact_thresh", "best_f1_thresh"):
+        if best[name] not in odds.values():
+            # The scorer says 0.0 where it is best to answer nothing.
+            best[name] = min(odds.values()) - 1.0
+    return scores | best
 
 
 def score(

@@ -74,6 +74,43 @@ def test_a_file_without_answers_is_answered_but_not_scored(settings, tmp_path):
     assert json.loads((tmp_path / "run" / "eval_results.json").read_text())["metrics"] == {}
 
 
+def test_v2_finds_a_threshold(settings, tmp_path):
+    path = tmp_path / "v2.json"
+    path.write_text(json.dumps({"data": squad_lib.articles(2, ["w1", "w2", "w3"], negative=True)}))
+    files = {"train_file": str(path), "predict_file": str(path), "version_2_with_negative": True}
+    folder = tmp_path / "run"
+    _run(folder, **{**settings, **files})
+    odds = json.loads((folder / "null_odds.json").read_text())
+    predictions = json.loads((folder / "predictions.json").read_text())
+    assert all((text == "") == (odds[name] > 0) for name, text in predictions.items())
+    metrics = json.loads((folder / "eval_results.json").read_text())["metrics"]
+    assert metrics["best_f1"] >= metrics["f1"]
+
+    # With the threshold that it found, it reaches the score that it promised.
+    found = metrics["best_f1_thresh"]
+    again = {"do_train": False, "pack": f"{folder}/pack", "null_score_diff_threshold": found}
+    _run(tmp_path / "again", **{**settings, **files, **again})
+    metrics_again = json.loads((tmp_path / "again" / "eval_results.json").read_text())["metrics"]
+    assert metrics_again["f1"] == pytest.approx(metrics["best_f1"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"do_train": False}, "--pack: nothing is trained"),
+        ({"train_file": "no.json"}, "no.json: No such file"),
+        ({"max_query_length": 29}, "--max_query_length=29: leaves no room"),
+        ({"doc_stride": 0}, "--doc_stride=0: expected a number above 0"),
+        ({"max_seq_length": 64}, "--max_seq_length=64: the base takes 32"),
+        ({"do_train": False, "do_predict": False}, "--do_train or --do_predict"),
+    ],
+)
+def test_wrong_settings_are_told(changes, told, settings, tmp_path):
+    with pytest.raises(UserError, match=told):
+        _run(tmp_path / "run", **{**settings, **changes})
+    assert not (tmp_path / "run").exists()
+
+
 def test_files_of_our_own_are_not_mixed_with_tfds(settings, tmp_path):
     del settings["train_file"]
     with pytest.raises(UserError, match="--do_train: give --train_file"):
