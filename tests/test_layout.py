@@ -16,11 +16,12 @@ STAGES = [
     "head",
     "tuning",
     "pack",
+    "serve",
     "run",
     "entry",
 ]
 # Programs: they parse flags, and nobody imports them.
-PROGRAMS = {"demo", "glue_submission", "import_checkpoint"}
+PROGRAMS = {"demo", "export", "glue_submission", "import_checkpoint"}
 
 
 def _imports(path: pathlib.Path) -> set[str]:
