@@ -16,12 +16,20 @@ STAGES = [
     "head",
     "tuning",
     "pack",
+    "serve",
     "run",
     "entry",
     "run_flags",
 ]
 # Programs: they parse flags, and nobody imports them.
-PROGRAMS = {"answer", "demo", "glue_submission", "import_checkpoint", "squad_evaluate"}
+PROGRAMS = {
+    "answer",
+    "demo",
+    "export",
+    "glue_submission",
+    "import_checkpoint",
+    "squad_evaluate",
+}
 
 
 def _imports(path: pathlib.Path) -> set[str]:

@@ -41,7 +41,11 @@ def load_encoder(
     Example:
       `load_encoder("minilm", adapter=AdapterConfig(size=64))`
     """
-    base = find_base(os.fspath(bert), config_file, vocab_file, lower_case)
+    return make_encoder(find_base(os.fspath(bert), config_file, vocab_file, lower_case), adapter)
+
+
+def make_encoder(base: Base, adapter: AdapterConfig | None) -> AdapterBertEncoder:
+    """Reads a base into an encoder, with new adapters in it."""
     encoder = AdapterBertEncoder(adapter=adapter, **base.config.encoder_arguments())
     encoder.ensure_built()
     _set_variables(encoder, base)

@@ -8,6 +8,9 @@ from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.dropout import Dropout
 from adapter_bert_tf.encoder.flat_dense import FlatDense
 
+# Of the LayerNorm in an adapter.
+INNER_EPSILON = 1e-12
+
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
 class Adapter(tf_keras.layers.Layer):
@@ -39,10 +42,10 @@ class Adapter(tf_keras.layers.Layer):
         if self.config.layer_norm:
             # In front of the bottleneck: behind it, it would scale the small start up to 1.
             self._layer_norm = tf_keras.layers.LayerNormalization(
-                epsilon=1e-12, name="layer_norm", dtype=tf.float32
+                epsilon=INNER_EPSILON, name="layer_norm", dtype=tf.float32
             )
-        names = ["down", *(f"hidden_{i}" for i in range(1, self.config.hidden_layers))]
         activation = get_activation(self.config.activation)
+        names = self.config.narrow_layers()
         self._narrow = [self._dense(name, self.config.size, activation) for name in names]
         self._up = self._dense("up", shape[-1], None)
         super().build(input_shape)

@@ -67,6 +67,10 @@ class AdapterConfig:
         """The layers with adapters, of an encoder with `num_layers` layers."""
         return tuple(range(num_layers)) if self.layers is None else self.layers
 
+    def narrow_layers(self) -> list[str]:
+        """The names of the layers of width `size`."""
+        return ["down", *(f"hidden_{i}" for i in range(1, self.hidden_layers))]
+
     def differences(self, other: "AdapterConfig", num_layers: int) -> list[str]:
         """The fields in which tuned adapters differ; how they started does not matter."""
         mine = dataclasses.replace(self, layers=self.in_layers(num_layers)).to_dict()

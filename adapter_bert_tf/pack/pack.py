@@ -89,7 +89,11 @@ class Pack:
 def read_pack(folder: str | os.PathLike) -> Pack:
     """Reads and checks a pack's description."""
     path = os.path.join(folder, DESCRIPTION)
-    raw = read_json_object(path)
+    return parse_pack(read_json_object(path), path)
+
+
+def parse_pack(raw: dict[str, Any], path: str) -> Pack:
+    """Checks a description that was read from `path`."""
     if raw.pop("format", None) != FORMAT:
         raise UserError(f"{path}: not a task pack of format {FORMAT}")
     raw.setdefault("inputs", {})  # Packs from before it was kept.

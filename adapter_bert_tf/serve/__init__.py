@@ -1,0 +1,1 @@
+"""Many tasks on one base: what TF Serving loads."""

@@ -1,0 +1,77 @@
+"""The model of many tasks."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from adapter_bert_tf.encoder.variables import is_layer_norm, variables_by_path
+from adapter_bert_tf.serve.encoder import TaskEncoder
+from adapter_bert_tf.serve.rows import Rows
+from adapter_bert_tf.serve.service import Service
+from adapter_bert_tf.serve.table import Table
+
+HEAD_KERNEL, HEAD_BIAS = "head/output/kernel", "head/output/bias"
+
+
+class ServedModel:
+    """The tasks of a service on its base.
+
+    Args:
+      service: What to serve.
+    """
+
+    def __init__(self, service: Service):
+        self.tables = make_tables(service)
+        self.encoder = TaskEncoder(
+            self.tables, service.common_adapter(), **service.base.config.encoder_arguments()
+        )
+        self.encoder.ensure_built()
+        self.base = variables_by_path(self.encoder)
+        for path, variable in self.base.items():
+            variable.assign(service.values[path])
+        # One graph for all signatures.
+        fields = [tf.TensorSpec([None], tf.int32)] * len(dataclasses.fields(Rows))
+        self._encode = tf.function(
+            lambda *fields: self.encoder.encode(Rows(*fields)), fields, autograph=False
+        )
+
+    def outputs(self, rows: Rows, source: str, function, width: int) -> tf.Tensor:
+        """Applies `function(task, logits)` to what the heads make of an output of the encoder.
+
+        Args:
+          rows: The batch.
+          source: "pooled_output", for a row each, or "sequence_output", for a token each.
+          function: From a task's number and its logits to a matrix of that width.
+          width: Width of the result.
+        """
+
+        def head(task: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
+            kernel, bias = self.tables[HEAD_KERNEL].of(task), self.tables[HEAD_BIAS].of(task)
+            return function(task, tf.nn.bias_add(tf.matmul(encoded, kernel), bias))
+
+        encoded = self._encode(*rows.fields())[source]
+        by_task = rows.rows_by_task if source == "pooled_output" else rows.tokens_by_task
+        return by_task(encoded, head, width)
+
+
+def make_tables(service: Service) -> dict[str, Table]:
+    """Returns what the tasks bring, a table for each variable that one of them may have."""
+    defaults = {path: value for path, value in service.values.items() if is_layer_norm(path)}
+    width = service.base.config.hidden_size
+    for task in service.tasks:
+        for path in task.tensors.keys() - service.values.keys():
+            defaults[path] = _of_size_0(path, width)
+    return {
+        path: Table(default, [task.tensors.get(path) for task in service.tasks])
+        for path, default in sorted(defaults.items())
+    }
+
+
+def _of_size_0(path: str, width: int) -> np.ndarray:
+    """The variable of an adapter or a head that is not there."""
+    *_, layer, kind = path.split("/")
+    if layer == "layer_norm":
+        return np.zeros(width, np.float32)
+    inputs, outputs = width if layer in ("down", "output") else 0, width if layer == "up" else 0
+    return np.zeros((inputs, outputs) if kind == "kernel" else outputs, np.float32)

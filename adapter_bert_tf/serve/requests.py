@@ -1,0 +1,131 @@
+"""From requests to rows, with errors that say what is wrong."""
+
+import tensorflow as tf
+
+from adapter_bert_tf.serve.rows import POSITIONS, Rows
+from adapter_bert_tf.serve.service import Service
+from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
+from adapter_bert_tf.text.tokenizer import Tokenizer
+
+TASK, TEXT, TEXT_PAIR = "task", "text", "text_pair"
+
+# How many values of a request an error shows.
+_SHOWN = 3
+
+Request = dict[str, tf.Tensor]
+
+
+class Requests:
+    """Reads requests to a service.
+
+    Args:
+      service: What is served.
+    """
+
+    def __init__(self, service: Service):
+        tasks = service.tasks
+        self._names = [task.name for task in tasks]
+        self._pairs = [task.pair for task in tasks]
+        self._lengths = [task.max_seq_length for task in tasks]
+        self._longest = service.base.config.max_sequence_length
+        self._tokenizer = Tokenizer(service.vocabulary)
+
+    def text_specs(self) -> dict[str, tf.TensorSpec]:
+        """The inputs of a request with texts."""
+        names = [TEXT, *([TEXT_PAIR] if any(self._pairs) else [])]
+        strings = {name: tf.TensorSpec([None], tf.string, name) for name in names}
+        return {**strings, **self.task_spec()}
+
+    def token_specs(self) -> dict[str, tf.TensorSpec]:
+        """The inputs of a request with tokens."""
+        names = (IDS, MASK, SEGMENTS)
+        tokens = {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
+        return {**tokens, **self.task_spec()}
+
+    def task_spec(self) -> dict[str, tf.TensorSpec]:
+        """The input that names each row's task, if there are several."""
+        if len(self._names) == 1:
+            return {}
+        return {TASK: tf.TensorSpec([None], tf.string, TASK)}
+
+    def rows_of_texts(self, request: Request) -> Rows:
+        """Tokenises the texts of each row as the row's task was trained."""
+        tasks = self._tasks(request, tf.shape(request[TEXT])[:1])
+        checked = [self._check_sizes(request), self._check_pairs(request, tasks)]
+        with tf.control_dependencies(checked):
+            tasks = tf.identity(tasks)
+        inputs = self._encode(request, tasks)
+        inputs[POSITIONS] = tf.ragged.range(tf.cast(inputs[IDS].row_lengths(), tf.int32))
+        return Rows.line_up(inputs, tasks)
+
+    def rows_of_tokens(self, request: Request) -> Rows:
+        """Takes the tokens that the mask marks."""
+        ids = request[IDS]
+        tasks = self._tasks(request, tf.shape(ids)[:1])
+        marked = request[MASK] > 0
+        checked = [
+            self._check_sizes(request),
+            _assert(tf.reduce_all(tf.reduce_any(marked, axis=1)), [f"{MASK}: a row of zeros"]),
+            _assert(
+                tf.shape(ids)[1] <= self._longest,
+                [f"{IDS}: more than {self._longest} tokens in a row"],
+            ),
+        ]
+        with tf.control_dependencies(checked):
+            positions = tf.range(tf.shape(ids)[1])[None] + tf.zeros_like(ids)
+        inputs = {IDS: ids, SEGMENTS: request[SEGMENTS], POSITIONS: positions}
+        return Rows.line_up(
+            {name: tf.ragged.boolean_mask(value, marked) for name, value in inputs.items()}, tasks
+        )
+
+    def _tasks(self, request: Request, shape: tf.Tensor) -> tf.Tensor:
+        """The number of each row's task."""
+        if TASK not in request:
+            return tf.zeros(shape, tf.int32)
+        asked = request[TASK]
+        matches = asked[:, None] == tf.constant(self._names)[None]
+        known = tf.reduce_any(matches, axis=1)
+        unknown = tf.boolean_mask(asked, ~known)
+        told = ["unknown task", unknown, f"known are {', '.join(self._names)}"]
+        with tf.control_dependencies([_assert(tf.reduce_all(known), told)]):
+            return tf.argmax(matches, axis=1, output_type=tf.int32)
+
+    def _check_sizes(self, request: Request) -> tf.Operation:
+        """One row in one input is one row in all of them."""
+        shapes = [tf.shape(value)[0] for value in request.values()]
+        same = tf.reduce_all(tf.stack(shapes) == shapes[0])
+        return _assert(same, ["inputs of different numbers of rows", tf.stack(shapes)])
+
+    def _check_pairs(self, request: Request, tasks: tf.Tensor) -> tf.Operation:
+        if TEXT_PAIR not in request:
+            return tf.no_op()
+        missing = tf.gather(self._pairs, tasks) & (request[TEXT_PAIR] == "")
+        names = tf.gather(self._names, tf.boolean_mask(tasks, missing))
+        return _assert(
+            ~tf.reduce_any(missing), [f"{TEXT_PAIR} is empty for a row of a task with pairs", names]
+        )
+
+    def _encode(self, request: Request, tasks: tf.Tensor) -> dict[str, tf.RaggedTensor]:
+        room = tf.gather(tf.constant(self._lengths, tf.int64), tasks)
+        if not any(self._pairs):
+            return encode(self._tokenizer, request[TEXT], None, room)
+        if all(self._pairs):
+            return encode(self._tokenizer, request[TEXT], request[TEXT_PAIR], room)
+        # A row without a pair is encoded without one, whatever the others are.
+        is_pair = tf.gather(self._pairs, tasks)
+        parts = []
+        for paired in (False, True):
+            chosen = tf.where(is_pair == paired)[:, 0]
+            texts, pairs = (tf.gather(request[name], chosen) for name in (TEXT, TEXT_PAIR))
+            rows_room = tf.gather(room, chosen)
+            parts.append(encode(self._tokenizer, texts, pairs if paired else None, rows_room))
+        # Those without a pair stand first now; a stable sort tells where each row went.
+        places = tf.math.invert_permutation(tf.argsort(tf.cast(is_pair, tf.int32), stable=True))
+        return {
+            name: tf.gather(tf.concat([part[name] for part in parts], axis=0), places)
+            for name in (IDS, SEGMENTS)
+        }
+
+
+def _assert(condition: tf.Tensor, told: list) -> tf.Operation:
+    return tf.debugging.Assert(condition, told, summarize=_SHOWN)

@@ -1,0 +1,119 @@
+"""A batch without padding: the tokens of all rows in one line."""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from adapter_bert_tf.text.inputs import IDS, SEGMENTS
+
+POSITIONS = "positions"
+
+# From a task's number, and what the batch has of the task, to the result.
+TaskFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The rows of a batch, sorted by task, their tokens end to end.
+
+    Products and LayerNorms then cost what there are tokens, however long the longest row is:
+    rows of six GLUE tasks, padded, are three times as many. And what belongs to a task is
+    one slice.
+
+    Args:
+      ids: The tokens, `[tokens]`.
+      segments: Their segments.
+      positions: Their places in their rows.
+      lengths: Tokens of each row, `[rows]`.
+      tasks: Number of each row's task.
+      order: The place in the batch that each row came from.
+      groups: The tasks that occur, `[groups]`.
+      group_rows: Rows of each of them.
+      group_tokens: Tokens of each of them.
+    """
+
+    ids: tf.Tensor
+    segments: tf.Tensor
+    positions: tf.Tensor
+    lengths: tf.Tensor
+    tasks: tf.Tensor
+    order: tf.Tensor
+    groups: tf.Tensor
+    group_rows: tf.Tensor
+    group_tokens: tf.Tensor
+
+    @classmethod
+    def line_up(cls, inputs: dict[str, tf.RaggedTensor], tasks: tf.Tensor) -> "Rows":
+        """Makes rows of ragged inputs, `[rows, (tokens)]`, and the number of each row's task."""
+        order = tf.argsort(tasks, stable=True)
+        ids, segments, positions = (
+            tf.gather(inputs[name], order) for name in (IDS, SEGMENTS, POSITIONS)
+        )
+        lengths = tf.cast(ids.row_lengths(), tf.int32)
+        tasks = tf.gather(tasks, order)
+        groups, group_of, group_rows = tf.unique_with_counts(tasks)
+        return cls(
+            ids=ids.flat_values,
+            segments=segments.flat_values,
+            positions=positions.flat_values,
+            lengths=lengths,
+            tasks=tasks,
+            order=order,
+            groups=groups,
+            group_rows=group_rows,
+            group_tokens=tf.math.unsorted_segment_sum(lengths, group_of, tf.size(groups)),
+        )
+
+    def fields(self) -> list[tf.Tensor]:
+        """The constructor's arguments."""
+        return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+    @property
+    def starts(self) -> tf.Tensor:
+        """The first token of each row."""
+        return tf.cumsum(self.lengths, exclusive=True)
+
+    @property
+    def token_tasks(self) -> tf.Tensor:
+        """The number of each token's task."""
+        return tf.repeat(self.tasks, self.lengths)
+
+    def tokens_by_task(self, tokens: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
+        """Applies `function(task, part)` to each task's part of `[tokens, ...]`."""
+        return self._by_task(tokens, self.group_tokens, function, width)
+
+    def rows_by_task(self, rows: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
+        """Applies `function(task, part)` to each task's part of `[rows, ...]`."""
+        return self._by_task(rows, self.group_rows, function, width)
+
+    def _by_task(
+        self, tensor: tf.Tensor, sizes: tf.Tensor, function: TaskFunction, width: int
+    ) -> tf.Tensor:
+        starts = tf.cumsum(sizes, exclusive=True)
+
+        def part(group: tf.Tensor) -> tf.Tensor:
+            start = tf.gather(starts, group)
+            chosen = tensor[start : start + tf.gather(sizes, group)]
+            return function(tf.gather(self.groups, group), chosen)
+
+        return concat_loop(part, tf.size(self.groups), width)
+
+    def in_order(self, rows: tf.Tensor) -> tf.Tensor:
+        """Puts `[rows, ...]` back into the batch's order."""
+        return tf.gather(rows, tf.math.invert_permutation(self.order))
+
+
+class Batch:
+    """Hands the rows of the call that is being traced to the layers inside the encoder."""
+
+    rows: Rows
+
+
+def concat_loop(part: Callable[[tf.Tensor], tf.Tensor], count: tf.Tensor, width: int) -> tf.Tensor:
+    """Concatenates `part(0)` to `part(count - 1)`, which are matrices of that width."""
+    parts = tf.TensorArray(tf.float32, count, element_shape=[None, width], infer_shape=False)
+    _, parts = tf.while_loop(
+        lambda i, _: i < count, lambda i, parts: (i + 1, parts.write(i, part(i))), (0, parts)
+    )
+    return parts.concat()

@@ -1,0 +1,166 @@
+"""What is exported: a base and the tasks on it."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from adapter_bert_tf.base.base import Base
+from adapter_bert_tf.base.load import make_encoder
+from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
+from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
+from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.head.classification import ClassificationHead
+from adapter_bert_tf.head.regression import RegressionHead
+from adapter_bert_tf.pack.model import load_pack
+from adapter_bert_tf.pack.pack import Pack, read_pack
+from adapter_bert_tf.text.vocabulary import Vocabulary
+
+_DEFAULT_LENGTH = 128
+_SERVED = (ClassificationHead.kind, RegressionHead.kind)
+
+# Tasks may differ in sizes, sites and layers, but one graph computes them all.
+_IN_COMMON = ("activation", "parallel", "layer_norm", "hidden_layers", "multiplicative")
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A task pack that is served.
+
+    Args:
+      name: What requests call it.
+      pack: Its description.
+      tensors: Its variables by path.
+    """
+
+    name: str
+    pack: Pack
+    tensors: dict[str, np.ndarray]
+
+    @property
+    def kind(self) -> str:
+        """The kind of its head."""
+        return self.pack.head["kind"]
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of its classes; none for other kinds."""
+        if self.kind != ClassificationHead.kind:
+            return []
+        return self.pack.labels or [str(i) for i in range(self.pack.head["settings"]["classes"])]
+
+    @property
+    def pair(self) -> bool:
+        """Whether its rows are pairs of texts."""
+        return bool(self.pack.inputs.get("pair", False))
+
+    @property
+    def max_seq_length(self) -> int:
+        """Tokens of a row at the most."""
+        return int(self.pack.inputs.get("max_seq_length", _DEFAULT_LENGTH))
+
+    def changes_base(self) -> bool:
+        """Whether it brings more than LayerNorms, adapters and a head."""
+        own = (path for path in self.pack.variables if not path.startswith("head/"))
+        return not all(is_layer_norm(path) or is_adapter(path) for path in own)
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A base and the tasks on it.
+
+    Args:
+      base: Where the base came from, its sizes and its vocabulary.
+      values: The base's variables by path.
+      tasks: The tasks, in the order of their numbers.
+    """
+
+    base: Base
+    values: dict[str, np.ndarray]
+    tasks: tuple[Task, ...]
+
+    def __post_init__(self):
+        names = [task.name for task in self.tasks]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise UserError(f"--packs: several are called {some(twice)}; one name, one pack")
+        for task in self.tasks:
+            self._check(task)
+
+    def _check(self, task: Task) -> None:
+        if task.kind not in _SERVED:
+            raise UserError(f"{task.name}: a {task.kind} can't be exported yet")
+        if len(self.tasks) > 1 and task.changes_base():
+            raise UserError(
+                f"{task.name}: its tuning ({task.pack.tuning.method}) changes the base, so it "
+                "can't share one; export it alone"
+            )
+        longest = self.base.config.max_sequence_length
+        if not 3 <= task.max_seq_length <= longest:
+            raise UserError(
+                f"{task.name}: max_seq_length is {task.max_seq_length}, the base takes {longest}"
+            )
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The base's tokens."""
+        if self.base.vocabulary is None:
+            raise UserError(f"{self.base.origin}: no vocab.txt beside it; give --vocab_file")
+        return self.base.vocabulary
+
+    def common_adapter(self) -> AdapterConfig | None:
+        """What the tasks' adapters have in common, with every layer and site that one has."""
+        layers = self.base.config.num_layers
+        adapted = [(task.name, task.pack.adapter) for task in self.tasks if task.pack.adapter]
+        if not adapted:
+            return None
+        first_name, first = adapted[0]
+        for name, adapter in adapted[1:]:
+            for field in _IN_COMMON:
+                if getattr(adapter, field) != getattr(first, field):
+                    raise UserError(
+                        f"{name}: its adapters have {field}={getattr(adapter, field)}, those of "
+                        f"{first_name} {getattr(first, field)}; they can't be in one export"
+                    )
+        return dataclasses.replace(
+            first,
+            size=max(adapter.size for _, adapter in adapted),
+            sites=tuple({site for _, adapter in adapted for site in adapter.sites}),
+            layers=tuple({i for _, adapter in adapted for i in adapter.in_layers(layers)}),
+        )
+
+
+def read_service(base: Base, folders: Sequence[str], before: Sequence[Task] = ()) -> Service:
+    """Reads task packs onto the base that they were tuned on.
+
+    Args:
+      base: The base, from `find_base`.
+      folders: The packs' folders.
+      before: Tasks that are served already.
+    """
+    encoders: dict[AdapterConfig | None, AdapterBertEncoder] = {}
+    values: dict[str, np.ndarray] = {}
+    tasks = list(before)
+    for folder in folders:
+        pack = read_pack(folder)
+        design = pack.adapter and dataclasses.replace(pack.adapter, init_scale=0.0)
+        if design not in encoders:
+            encoders[design] = make_encoder(base, design)
+        if not values:
+            found = variables_by_path(encoders[design]).items()
+            values = {path: variable.numpy() for path, variable in found if not is_adapter(path)}
+        # Onto an encoder, because that checks everything.
+        variables = load_pack(encoders[design], folder).variables_by_path()
+        tensors = {path: variables[path].numpy() for path in pack.variables}
+        tasks.append(Task(pack.task or _name_of(folder), pack, tensors))
+        if tasks[-1].changes_base():
+            values |= {path: tensors[path] for path in tensors.keys() & values.keys()}
+    return Service(base, values, tuple(tasks))
+
+
+def _name_of(folder: str) -> str:
+    """A name for a pack without one: its folder's, or the run's in which it is."""
+    path = os.path.abspath(folder)
+    return os.path.basename(path if not path.endswith("/pack") else os.path.dirname(path))

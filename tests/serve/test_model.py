@@ -1,0 +1,135 @@
+"""Tasks that are served answer as their own models do."""
+
+import numpy as np
+import pytest
+
+from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.tuning.methods import Tuning
+from tests.serve.tasks import PAIRS, TEXTS, ask, expected, make_pack, serve
+
+# The tiny BERT takes 32 tokens.
+LENGTH = 24
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        {},
+        {"parallel": True},
+        {"layer_norm": True},
+        {"hidden_layers": 3},
+        {"multiplicative": True},
+        {"activation": "sigmoid"},
+        {"sites": ("attention",)},
+        {"layers": (1,), "parallel": True},
+    ],
+    ids=str,
+)
+def test_every_design_is_served(bert, tmp_path, design):
+    pack = make_pack(
+        bert, tmp_path / "pack", "a", AdapterConfig(size=5, **design), max_seq_length=LENGTH
+    )
+    answers = ask(serve(bert, [pack])["serving_default"], text=TEXTS)
+    np.testing.assert_allclose(answers["probabilities"], expected(bert, pack), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "tuning", [Tuning("full"), Tuning("top_k", k=2), Tuning("layer_norm"), Tuning("head")], ids=str
+)
+def test_every_tuning_method_is_served(bert, tmp_path, tuning):
+    pack = make_pack(
+        bert, tmp_path / "pack", "a", adapter=None, tuning=tuning, max_seq_length=LENGTH
+    )
+    answers = ask(serve(bert, [pack])["serving_default"], text=TEXTS)
+    np.testing.assert_allclose(answers["probabilities"], expected(bert, pack), atol=1e-5)
+
+
+@pytest.mark.parametrize("design", [{}, {"activation": "sigmoid"}, {"multiplicative": True}])
+def test_tasks_of_different_sizes_layers_and_sites_are_served_together(bert, tmp_path, design):
+    packs = [
+        make_pack(bert, tmp_path / "a", "a", AdapterConfig(3, **design), max_seq_length=8),
+        make_pack(
+            bert,
+            tmp_path / "b",
+            "b",
+            AdapterConfig(7, layers=(0, 2), sites=("feed_forward",), **design),
+            classes=4,
+            seed=1,
+            max_seq_length=LENGTH,
+            pair=True,
+        ),
+        make_pack(
+            bert,
+            tmp_path / "c",
+            "c",
+            adapter=None,
+            classes=None,
+            tuning=Tuning("head"),
+            seed=2,
+            max_seq_length=12,
+            pair=True,
+        ),
+        make_pack(
+            bert,
+            tmp_path / "d",
+            "d",
+            AdapterConfig(2, layers=(1,), **design),
+            classes=3,
+            tuning=Tuning(layer_norms=False),
+            seed=3,
+            max_seq_length=LENGTH,
+        ),
+    ]
+    rows = [(task, i) for task in range(4) for i in range(len(TEXTS))]
+    np.random.default_rng(0).shuffle(rows)
+    answers = ask(
+        serve(bert, packs)["serving_default"],
+        task=["abcd"[task] for task, _ in rows],
+        text=[TEXTS[i] for _, i in rows],
+        text_pair=[PAIRS[i] for _, i in rows],
+    )
+    wanted = [expected(bert, pack) for pack in packs]
+    for row, (task, i) in enumerate(rows):
+        if task == 2:
+            assert answers["value"][row] == pytest.approx(wanted[2][i], abs=1e-5)
+            assert not answers["probabilities"][row].any()
+            assert answers["label"][row] == b""
+            continue
+        classes = wanted[task].shape[1]
+        own, others = np.split(answers["probabilities"][row], [classes])
+        np.testing.assert_allclose(own, wanted[task][i], atol=1e-5)
+        assert not others.any()
+        assert answers["value"][row] == 0
+        assert answers["label"][row].decode() == f"{'abcd'[task]}-{own.argmax()}"
+        assert answers["score"][row] == own.max()
+
+
+def test_a_row_is_answered_the_same_alone_and_in_any_batch(bert, tmp_path):
+    packs = [
+        make_pack(bert, tmp_path / name, name, seed=i, max_seq_length=LENGTH)
+        for i, name in enumerate("abc")
+    ]
+    signature = serve(bert, packs)["serving_default"]
+    random = np.random.default_rng(0)
+    texts = [
+        " ".join(f"w{word}" for word in random.integers(40, size=length))
+        for length in random.integers(0, 40, size=50)
+    ]
+    tasks = random.choice(list("abc"), size=50).tolist()
+    whole = ask(signature, text=texts, task=tasks)["probabilities"]
+    for i in range(0, 50, 5):
+        alone = ask(signature, text=texts[i : i + 1], task=tasks[i : i + 1])["probabilities"]
+        np.testing.assert_allclose(alone[0], whole[i], atol=1e-6)
+
+
+def test_tokens_are_answered_as_their_text(bert, tmp_path):
+    pack = make_pack(bert, tmp_path / "a", "a", max_seq_length=LENGTH)
+    signatures = serve(bert, [pack])
+    by_text = ask(signatures["serving_default"], text=["w1 w2", "w3 w4 w5 w6"])
+    ids = [[2, 5, 6, 3, 0, 0], [2, 7, 8, 9, 10, 3]]
+    mask = [[1, 1, 1, 1, 0, 0], [1] * 6]
+    by_tokens = ask(
+        signatures["tokens"], input_ids=ids, input_mask=mask, segment_ids=np.zeros_like(ids)
+    )
+    for name, value in by_text.items():
+        np.testing.assert_array_equal(by_tokens[name], value)
