@@ -4,7 +4,7 @@ import bisect
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,12 @@ class Decoding:
     max_answer_length: int = 30
     with_negative: bool = False
     null_threshold: float = 0.0
+
+    @classmethod
+    def of(cls, inputs: Mapping[str, Any]) -> "Decoding":
+        """What a task pack keeps of it among its `inputs`."""
+        names = (field.name for field in dataclasses.fields(cls))
+        return cls(**{name: inputs[name] for name in names if name in inputs})
 
 
 class Answer(NamedTuple):

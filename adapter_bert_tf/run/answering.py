@@ -1,8 +1,6 @@
 """Answers questions with a model."""
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,7 +20,6 @@ from adapter_bert_tf.text.windows import WindowSizes
 from adapter_bert_tf.tuning.task_model import TaskModel
 
 _BATCH_SIZE = 8
-Kind = TypeVar("Kind", WindowSizes, Decoding)
 
 
 def answer(
@@ -61,7 +58,7 @@ def load_answerer(
         raise UserError(f"{pack_folder}: is a {pack.head['kind']}, expected a {SpanHead.kind}")
     encoder = load_encoder(bert, pack.adapter, config_file=config_file, vocab_file=vocab_file)
     model = load_pack(encoder, pack_folder)
-    sizes, decoding = _read_inputs(pack.inputs, WindowSizes), _read_inputs(pack.inputs, Decoding)
+    sizes, decoding = WindowSizes.of(pack.inputs), Decoding.of(pack.inputs)
     tokenizer = tokenizer_for(encoder.base, sizes.max_seq_length)
 
     def answer_one(question: str, context: str) -> Answer:
@@ -72,9 +69,3 @@ def load_answerer(
         return next(best for best in prediction.n_best if best.text == prediction.text)
 
     return answer_one
-
-
-def _read_inputs(inputs: dict[str, Any], kind: type[Kind]) -> Kind:
-    """Reads those of a pack's `inputs` that `kind` has."""
-    names = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in inputs.items() if name in names})

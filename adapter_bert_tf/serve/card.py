@@ -45,8 +45,10 @@ _NOTES = (
     "`probabilities` are in the order of the task's labels, and 0 beyond them. Where tasks with",
     "classes and tasks with a value are served together, `label` is empty and `probabilities` 0",
     "for the latter, `value` 0 for the former. `text_pair` is not read for a task without pairs.",
-    "A request with an unknown task, or without a pair where there has to be one, is refused as a",
-    "whole; where the server merges requests into batches, with those that it was merged with.",
+    "`start` and `end` are the answer's bytes in the context, as UTF-8; without an answer, both",
+    "are 0 and `answer` is empty. A request with an unknown task, or without a pair where there",
+    "has to be one, is refused as a whole; where the server merges requests into batches, with",
+    "those that it was merged with.",
 )
 
 
@@ -55,9 +57,9 @@ def _row(task: Task) -> str:
     adapter = task.pack.adapter
     cells = (
         task.name,
-        "two texts" if task.pair else "text",
+        "question and context" if task.asks else "two texts" if task.pair else "text",
         f"{task.max_seq_length}",
-        ", ".join(task.labels) or "a value",
+        "a part of the context" if task.asks else ", ".join(task.labels) or "a value",
         metrics or "unknown",
         task.pack.tuning.method + (f" of size {adapter.size}" if adapter else ""),
     )

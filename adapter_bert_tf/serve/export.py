@@ -10,13 +10,14 @@ import tf_keras
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import new_folder
-from adapter_bert_tf.serve.card import model_card
+from adapter_bert_tf.serve.card import Signatures, model_card
 from adapter_bert_tf.serve.classify import Classify
 from adapter_bert_tf.serve.description import EXTRA, read_export, tracked, write_description
 from adapter_bert_tf.serve.examples import make_examples
 from adapter_bert_tf.serve.list_tasks import list_tasks
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.ops import check_ops, ops_of
+from adapter_bert_tf.serve.questions import AnswerQuestions
 from adapter_bert_tf.serve.requests import Requests
 from adapter_bert_tf.serve.service import Service, read_service
 from adapter_bert_tf.serve.warmup import write_warmup
@@ -66,11 +67,7 @@ def _write(service: Service, version: str) -> None:
     name = os.path.basename(os.path.dirname(version))
     with _float32():
         model = ServedModel(service)
-        requests = Requests(service)
-        signatures = {
-            **Classify(service, model, requests).signatures(),
-            "tasks": list_tasks(service),
-        }
+        signatures = {**_signatures(service, model), "tasks": list_tasks(service)}
     examples = make_examples(service)
     with new_folder(version) as folder:
         tf.saved_model.save(tracked(model), folder, signatures)
@@ -82,6 +79,21 @@ def _write(service: Service, version: str) -> None:
         write_warmup(extra, name, examples)
         with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
             file.write(model_card(service, name, signatures, examples, ops))
+
+
+def _signatures(service: Service, model: ServedModel) -> Signatures:
+    asked = [number for number, task in enumerate(service.tasks) if task.asks]
+    others = [number for number, task in enumerate(service.tasks) if not task.asks]
+    signatures: Signatures = {}
+    if others:
+        signatures |= Classify(service, model, Requests(service, others)).signatures()
+    if asked:
+        tasks = [service.tasks[number] for number in asked]
+        answer = AnswerQuestions(tasks, model, Requests(service, asked)).signature()
+        signatures["answer"] = answer
+        # What a server calls where a request names none.
+        signatures.setdefault("serving_default", answer)
+    return signatures
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 """From requests to rows, with errors that say what is wrong."""
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from adapter_bert_tf.serve.rows import POSITIONS, Rows
@@ -20,19 +22,24 @@ class Requests:
 
     Args:
       service: What is served.
+      numbers: Numbers of the tasks that may be asked for.
     """
 
-    def __init__(self, service: Service):
-        tasks = service.tasks
+    def __init__(self, service: Service, numbers: Sequence[int]):
+        self._numbers, self._several = list(numbers), len(service.tasks) > 1
+        tasks = [service.tasks[number] for number in numbers]
         self._names = [task.name for task in tasks]
         self._pairs = [task.pair for task in tasks]
         self._lengths = [task.max_seq_length for task in tasks]
         self._longest = service.base.config.max_sequence_length
-        self._tokenizer = Tokenizer(service.vocabulary)
+        self.tokenizer = Tokenizer(service.vocabulary)
 
     def text_specs(self) -> dict[str, tf.TensorSpec]:
         """The inputs of a request with texts."""
-        names = [TEXT, *([TEXT_PAIR] if any(self._pairs) else [])]
+        return self.string_specs(TEXT, *([TEXT_PAIR] if any(self._pairs) else []))
+
+    def string_specs(self, *names: str) -> dict[str, tf.TensorSpec]:
+        """The inputs of a request with these, a string for each row."""
         strings = {name: tf.TensorSpec([None], tf.string, name) for name in names}
         return {**strings, **self.task_spec()}
 
@@ -44,27 +51,39 @@ class Requests:
 
     def task_spec(self) -> dict[str, tf.TensorSpec]:
         """The input that names each row's task, if there are several."""
-        if len(self._names) == 1:
+        if not self._several:
             return {}
         return {TASK: tf.TensorSpec([None], tf.string, TASK)}
 
     def rows_of_texts(self, request: Request) -> Rows:
         """Tokenises the texts of each row as the row's task was trained."""
-        tasks = self._tasks(request, tf.shape(request[TEXT])[:1])
-        checked = [self._check_sizes(request), self._check_pairs(request, tasks)]
-        with tf.control_dependencies(checked):
+        tasks = self.tasks_of(request, TEXT)
+        with tf.control_dependencies([self._check_pairs(request, tasks)]):
             tasks = tf.identity(tasks)
-        inputs = self._encode(request, tasks)
-        inputs[POSITIONS] = tf.ragged.range(tf.cast(inputs[IDS].row_lengths(), tf.int32))
-        return Rows.line_up(inputs, tasks)
+        return self.line_up(self._encode(request, tasks), tasks)
+
+    def line_up(self, inputs: dict[str, tf.RaggedTensor], tasks: tf.Tensor) -> Rows:
+        """Makes rows of BERT's inputs and the tasks that they are for."""
+        positions = tf.ragged.range(tf.cast(inputs[IDS].row_lengths(), tf.int32))
+        return Rows.line_up({**inputs, POSITIONS: positions}, tf.gather(self._numbers, tasks))
+
+    def tasks_of(self, request: Request, name: str) -> tf.Tensor:
+        """The task of each row, counted among those that may be asked for; checks sizes.
+
+        Args:
+          request: The request.
+          name: An input that has as many rows as there are.
+        """
+        tasks = self._tasks(request, tf.shape(request[name])[:1])
+        with tf.control_dependencies([self._check_sizes(request)]):
+            return tf.identity(tasks)
 
     def rows_of_tokens(self, request: Request) -> Rows:
         """Takes the tokens that the mask marks."""
         ids = request[IDS]
-        tasks = self._tasks(request, tf.shape(ids)[:1])
+        tasks = tf.gather(self._numbers, self.tasks_of(request, IDS))
         marked = request[MASK] > 0
         checked = [
-            self._check_sizes(request),
             _assert(tf.reduce_all(tf.reduce_any(marked, axis=1)), [f"{MASK}: a row of zeros"]),
             _assert(
                 tf.shape(ids)[1] <= self._longest,
@@ -79,7 +98,7 @@ class Requests:
         )
 
     def _tasks(self, request: Request, shape: tf.Tensor) -> tf.Tensor:
-        """The number of each row's task."""
+        """The task of each row."""
         if TASK not in request:
             return tf.zeros(shape, tf.int32)
         asked = request[TASK]
@@ -108,9 +127,9 @@ class Requests:
     def _encode(self, request: Request, tasks: tf.Tensor) -> dict[str, tf.RaggedTensor]:
         room = tf.gather(tf.constant(self._lengths, tf.int64), tasks)
         if not any(self._pairs):
-            return encode(self._tokenizer, request[TEXT], None, room)
+            return encode(self.tokenizer, request[TEXT], None, room)
         if all(self._pairs):
-            return encode(self._tokenizer, request[TEXT], request[TEXT_PAIR], room)
+            return encode(self.tokenizer, request[TEXT], request[TEXT_PAIR], room)
         # A row without a pair is encoded without one, whatever the others are.
         is_pair = tf.gather(self._pairs, tasks)
         parts = []
@@ -118,7 +137,7 @@ class Requests:
             chosen = tf.where(is_pair == paired)[:, 0]
             texts, pairs = (tf.gather(request[name], chosen) for name in (TEXT, TEXT_PAIR))
             rows_room = tf.gather(room, chosen)
-            parts.append(encode(self._tokenizer, texts, pairs if paired else None, rows_room))
+            parts.append(encode(self.tokenizer, texts, pairs if paired else None, rows_room))
         # Those without a pair stand first now; a stable sort tells where each row went.
         places = tf.math.invert_permutation(tf.argsort(tf.cast(is_pair, tf.int32), stable=True))
         return {

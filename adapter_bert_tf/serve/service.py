@@ -13,14 +13,12 @@ from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.head.classification import ClassificationHead
-from adapter_bert_tf.head.regression import RegressionHead
+from adapter_bert_tf.head.span import SpanHead
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import Pack, read_pack
 from adapter_bert_tf.text.vocabulary import Vocabulary
 
 _DEFAULT_LENGTH = 128
-_SERVED = (ClassificationHead.kind, RegressionHead.kind)
-
 # Tasks may differ in sizes, sites and layers, but one graph computes them all.
 _IN_COMMON = ("activation", "parallel", "layer_norm", "hidden_layers", "multiplicative")
 
@@ -61,6 +59,11 @@ class Task:
         """Tokens of a row at the most."""
         return int(self.pack.inputs.get("max_seq_length", _DEFAULT_LENGTH))
 
+    @property
+    def asks(self) -> bool:
+        """Whether its rows are questions about texts."""
+        return self.kind == SpanHead.kind
+
     def changes_base(self) -> bool:
         """Whether it brings more than LayerNorms, adapters and a head."""
         own = (path for path in self.pack.variables if not path.startswith("head/"))
@@ -90,8 +93,6 @@ class Service:
             self._check(task)
 
     def _check(self, task: Task) -> None:
-        if task.kind not in _SERVED:
-            raise UserError(f"{task.name}: a {task.kind} can't be exported yet")
         if len(self.tasks) > 1 and task.changes_base():
             raise UserError(
                 f"{task.name}: its tuning ({task.pack.tuning.method}) changes the base, so it "

@@ -1,6 +1,8 @@
 """Questions with long contexts: windows of `[CLS] question [SEP] part of the context [SEP]`."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -25,6 +27,12 @@ class WindowSizes:
     max_seq_length: int = 384
     doc_stride: int = 128
     max_query_length: int = 64
+
+    @classmethod
+    def of(cls, inputs: Mapping[str, Any]) -> "WindowSizes":
+        """Those that a task pack keeps among its `inputs`."""
+        names = (field.name for field in dataclasses.fields(cls))
+        return cls(**{name: inputs[name] for name in names if name in inputs})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -70,7 +70,8 @@ def expected(bert: str, pack: str, texts=TEXTS, pairs=PAIRS) -> np.ndarray:
 def serve(bert: str, packs: list[str]) -> dict:
     """The signatures of packs, without a detour over the disk."""
     service = read_service(find_base(bert), packs)
-    return Classify(service, ServedModel(service), Requests(service)).signatures()
+    requests = Requests(service, range(len(packs)))
+    return Classify(service, ServedModel(service), requests).signatures()
 
 
 def ask(signature, **request) -> dict[str, np.ndarray]:

@@ -1,0 +1,123 @@
+"""Questions are answered in the graph as run_squad.py answers them."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from adapter_bert_tf.base.load import find_base, load_encoder
+from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.head.span import SpanHead
+from adapter_bert_tf.pack.model import save_pack
+from adapter_bert_tf.run.squad import SquadRun
+from adapter_bert_tf.run.squad_settings import SquadSettings
+from adapter_bert_tf.serve.export import export_packs
+from adapter_bert_tf.tuning.task_model import TaskModel
+from tests import squad_lib
+from tests.serve.tasks import load, make_pack
+
+SIZES = {"max_seq_length": 32, "doc_stride": 8, "max_query_length": 8}
+
+
+def _pack(bert: str, folder, name: str = "squad", seed: int = 0, **inputs) -> str:
+    random = np.random.default_rng(seed)
+    model = TaskModel(load_encoder(bert, AdapterConfig(size=4)), SpanHead())
+    for path, variable in model.variables_by_path().items():
+        if path in model.tuning.trained(model.variables_by_path()):
+            variable.assign_add(random.normal(size=variable.shape, scale=0.3))
+    save_pack(model, folder, task=name, inputs={**SIZES, **inputs})
+    return str(folder)
+
+
+def _ask(signature, questions: list[str], contexts: list[str], **more) -> dict[str, np.ndarray]:
+    request = {"question": questions, "context": contexts, **more}
+    tensors = {name: tf.constant(values, tf.string) for name, values in request.items()}
+    return {name: values.numpy() for name, values in signature(**tensors).items()}
+
+
+def _texts(articles) -> tuple[list[str], list[str]]:
+    rows = [
+        (question["question"], article["paragraphs"][0]["context"])
+        for article in articles
+        for question in article["paragraphs"][0]["qas"]
+    ]
+    return [question for question, _ in rows], [context for _, context in rows]
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_answers_are_those_of_run_squad(negative, bert, tmp_path):
+    decoding = {"with_negative": negative, "null_threshold": -2.0, "max_answer_length": 9}
+    pack = _pack(bert, tmp_path / "pack", **decoding)
+    words = [f"w{number}" for number in range(40)]
+    articles = squad_lib.articles(0, words, paragraphs=12, negative=negative)
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps({"data": articles}))
+    settings = SquadSettings(
+        output_dir=f"{tmp_path}/run",
+        predict_file=str(path),
+        pack=pack,
+        bert=bert,
+        do_train=False,
+        version_2_with_negative=negative,
+        null_score_diff_threshold=-2.0,
+        max_answer_length=9,
+        **SIZES,
+    )
+    assert SquadRun(settings, tf.distribute.get_strategy()).run()
+    expected = json.loads((tmp_path / "run" / "predictions.json").read_text())
+
+    signatures = load(export_packs(find_base(bert), [pack], str(tmp_path / "model")))
+    questions, contexts = _texts(articles)
+    found = _ask(signatures["serving_default"], questions, contexts)
+    assert [answer.decode() for answer in found["answer"]] == list(expected.values())
+    assert negative == (b"" in found["answer"])
+    for answer, start, end, context in zip(
+        found["answer"], found["start"], found["end"], contexts, strict=True
+    ):
+        held = context.encode()[start:end].decode()
+        assert held.translate(str.maketrans("", "", " \t\r\n\u202f")) == "".join(
+            answer.decode().split(" ")
+        )
+
+
+def test_hostile_texts_are_answered_and_rows_are_alone(bert, tmp_path):
+    pack = _pack(bert, tmp_path / "pack")
+    answer = load(export_packs(find_base(bert), [pack], str(tmp_path / "model")))["answer"]
+    contexts = ["w1 w2 w3 w4", "", " ", "w5 " * 2000, "w6\0w7", "x" * 100_000, "é中 w8", "w9\n w1"]
+    questions = ["w1", "w2", "", "w3 " * 100, "\0", "w4", "w5", "w6"]
+    together = _ask(answer, questions, contexts)
+    assert together["answer"][1] == together["answer"][2] == b""
+    for row, (question, context) in enumerate(zip(questions, contexts, strict=True)):
+        alone = _ask(answer, [question], [context])
+        assert alone["answer"][0] == together["answer"][row]
+        np.testing.assert_allclose(alone["score"][0], together["score"][row], atol=1e-6)
+    assert all(values.shape == (0,) for values in _ask(answer, [], []).values())
+    invalid = answer(question=tf.constant(["w1"]), context=tf.constant([b"w1 \xff\xfe w2"]))
+    assert invalid["answer"].shape == (1,)
+
+
+def test_questions_and_classes_in_one_export(bert, tmp_path):
+    packs = [
+        make_pack(bert, tmp_path / "a", "a", max_seq_length=24),
+        _pack(bert, tmp_path / "squad"),
+        _pack(bert, tmp_path / "other", "other", seed=1, with_negative=True),
+    ]
+    signatures = load(export_packs(find_base(bert), packs, str(tmp_path / "model")))
+    alone = load(export_packs(find_base(bert), packs[1:2], str(tmp_path / "alone")))
+    questions, contexts = ["w1", "w2"] * 2, ["w3 w4 w5 w6", "w7 w8"] * 2
+    names = ["squad", "squad", "other", "other"]
+    found = _ask(signatures["answer"], questions, contexts, task=names)
+    expected = _ask(alone["answer"], questions[:2], contexts[:2])
+    assert found["answer"][:2].tolist() == expected["answer"].tolist()
+    np.testing.assert_allclose(found["score"][:2], expected["score"], atol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="known are squad, other"):
+        _ask(signatures["answer"], ["w1"], ["w2"], task=["a"])
+    assert signatures["serving_default"](text=tf.constant(["w1"]), task=tf.constant(["a"]))
+
+
+def test_packs_that_cut_contexts_in_another_way_are_told(bert, tmp_path):
+    packs = [_pack(bert, tmp_path / "a", "a"), _pack(bert, tmp_path / "b", "b", doc_stride=9)]
+    with pytest.raises(UserError, match="b: has doc_stride=9, a 8"):
+        export_packs(find_base(bert), packs, str(tmp_path / "model"))
