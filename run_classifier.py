@@ -52,6 +52,9 @@ def _define_flags() -> None:
     boolean("do_train", True, "Run: train.")
     boolean("do_eval", True, "Run: evaluate.")
     boolean("do_predict", False, "Run: predict the test set.")
+    string(
+        "export_dir", None, "Run: export the task for TF Serving: a model's folder, or a version."
+    )
     integer("train_batch_size", 32, "Run: rows of a training batch.")
     integer("eval_batch_size", 64, "Run: rows of an evaluation batch.")
     integer("predict_batch_size", 64, "Run: rows of a prediction batch.")

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.base.load import load_encoder
+from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.data.records import LABELS
 from adapter_bert_tf.data.task import CLASSIFICATION, DEV, TEST, TRAIN
@@ -25,6 +25,7 @@ from adapter_bert_tf.run.strategy import describe_devices, is_tpu, worker_number
 from adapter_bert_tf.run.submission import write_submission
 from adapter_bert_tf.run.task_data import TaskData, check_splits, find_source, split_names
 from adapter_bert_tf.run.training import Schedule, Trainer
+from adapter_bert_tf.serve.export import export_packs, find_version
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
 from adapter_bert_tf.tuning.optimizer import create_optimizer
 from adapter_bert_tf.tuning.task_model import TaskModel
@@ -44,6 +45,8 @@ class ClassifierRun:
         self.settings = settings = self._with_pack(settings)
         self.source = find_source(settings)
         check_splits(settings, self.source)
+        if settings.export_dir:
+            find_version(settings.export_dir)  # Before hours of training, not behind them.
         self.model = self._make_model()
         self.data = TaskData(settings, self.source, self.model.encoder.base, is_tpu(strategy))
 
@@ -71,6 +74,8 @@ class ClassifierRun:
             self._finish({"metrics": self._evaluate(self._dev_batches())})
         if settings.do_predict:
             self._predict()
+        if settings.export_dir and not worker_number(self.strategy):
+            self._export(settings.export_dir)
         return True
 
     def classify(self, texts: list[str]) -> list[tuple[str, float]]:
@@ -263,6 +268,14 @@ class ClassifierRun:
         )
         for name, value in results["metrics"].items():
             print(f"{name} = {value:.4f}")
+
+    def _export(self, export_dir: str) -> None:
+        settings = self.settings
+        base = find_base(
+            settings.bert, settings.bert_config_file, settings.vocab_file, settings.do_lower_case
+        )
+        pack = settings.pack if settings.pack and not settings.do_train else self.folder.pack
+        print(f"exported: {export_packs(base, [pack], export_dir)}")
 
     def _predict(self) -> None:
         task = self.source.task

@@ -15,6 +15,7 @@ _NOT_THE_RUN = (
     "output_dir",
     "cache_dir",
     "test_file",
+    "export_dir",
     "do_train",
     "do_eval",
     "do_predict",
@@ -64,6 +65,7 @@ class ClassifierSettings:
       deterministic: Whether every operation gives the same bits each time.
       mixed_precision: "bfloat16" or "float16", to compute in half precision.
       cache_dir: Where tokenised examples are kept.
+      export_dir: Where to export the task for TF Serving: a model's folder, or a new version.
     """
 
     output_dir: str
@@ -100,6 +102,7 @@ class ClassifierSettings:
     deterministic: bool = False
     mixed_precision: str | None = None
     cache_dir: str = os.path.expanduser("~/.cache/adapter_bert_tf")
+    export_dir: str | None = None
 
     def __post_init__(self):
         for name in (
