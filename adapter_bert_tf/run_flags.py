@@ -61,6 +61,7 @@ def define_run_flags(predict: bool, predict_batch_size: int) -> None:
     string("output_dir", None, "Run: its folder.", required=True)
     boolean("do_train", True, "Run: train.")
     boolean("do_predict", predict, "Run: predict.")
+    string("export_dir", None, "Run: export for TF Serving: a model's folder, or a new version.")
     integer("train_batch_size", 32, "Run: rows of a training batch.")
     integer("predict_batch_size", predict_batch_size, "Run: rows of a prediction batch.")
     number("learning_rate", None, "Run: largest learning rate; by default that of --tuning.")

@@ -52,6 +52,7 @@ class ClassifierRun(Run):
             self.finish(settings, self._evaluate(self._dev_batches()))
         if settings.do_predict:
             self._predict()
+        self.export(settings)
         return True
 
     def classify(self, texts: list[str]) -> list[tuple[str, float]]:

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.base.load import load_encoder
+from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.head.head import Head
@@ -19,6 +19,7 @@ from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import RunSettings
 from adapter_bert_tf.run.strategy import describe_devices, worker_number
 from adapter_bert_tf.run.training import Schedule, Trainer
+from adapter_bert_tf.serve.export import export_packs, find_version
 from adapter_bert_tf.tuning.optimizer import create_optimizer
 from adapter_bert_tf.tuning.task_model import TaskModel
 
@@ -57,6 +58,8 @@ class Run:
     def __init__(self, settings: RunSettings, strategy: tf.distribute.Strategy):
         self.strategy = strategy
         self.folder = RunFolder(settings.output_dir, worker_number(strategy))
+        if settings.export_dir:
+            find_version(settings.export_dir)  # Before hours of training, not behind them.
 
     # What a subclass brings:
 
@@ -176,6 +179,16 @@ class Run:
         )
         for name, value in metrics.items():
             print(f"{name} = {value:.4f}")
+
+    def export(self, settings: RunSettings) -> None:
+        """Exports the task pack for TF Serving, if the settings say where to."""
+        if not settings.export_dir or worker_number(self.strategy):
+            return
+        base = find_base(
+            settings.bert, settings.bert_config_file, settings.vocab_file, settings.do_lower_case
+        )
+        pack = self.folder.pack if settings.do_train or not settings.pack else settings.pack
+        print(f"exported: {export_packs(base, [pack], settings.export_dir)}")
 
     def _compile(self, settings: RunSettings, steps: int) -> None:
         with self.strategy.scope():

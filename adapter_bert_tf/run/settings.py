@@ -45,6 +45,7 @@ class RunSettings:
       deterministic: Whether every operation gives the same bits each time.
       mixed_precision: "bfloat16" or "float16", to compute in half precision.
       cache_dir: Where tokenised examples are kept.
+      export_dir: Where to export the task for TF Serving: a model's folder, or a new version.
     """
 
     output_dir: str
@@ -71,6 +72,7 @@ class RunSettings:
     deterministic: bool = False
     mixed_precision: str | None = None
     cache_dir: str = os.path.expanduser("~/.cache/adapter_bert_tf")
+    export_dir: str | None = None
 
     # Settings that have to be above 0.
     positive: ClassVar[tuple[str, ...]] = (
@@ -86,6 +88,7 @@ class RunSettings:
     not_the_run: ClassVar[tuple[str, ...]] = (
         "output_dir",
         "cache_dir",
+        "export_dir",
         "do_train",
         "do_predict",
         "predict_batch_size",

@@ -50,13 +50,19 @@ class SquadRun(Run):
     def run(self) -> bool:
         """Does what the settings ask; False if a signal ended it early."""
         if self.settings.do_train:
-            return self.train(self.settings)
+            if not self.train(self.settings):
+                return False
+        else:
+            self._predict()
+        self.export(self.settings)
+        return True
+
+    def _predict(self) -> None:
         evaluate, _ = self.evaluation()
         if evaluate is not None:
             metrics = evaluate()
             self.keep()
             self.finish(self.settings, metrics)
-        return True
 
     def make_head(self, dropout: float) -> Head:
         return SpanHead()

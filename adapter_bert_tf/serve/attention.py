@@ -41,7 +41,7 @@ class RowAttention(SelfAttention):
         count = (tf.size(lengths) + _TOGETHER - 1) // _TOGETHER
         outputs = concat_loop(together, count, heads * size)
         starts_there = tf.gather(_padded_starts(lengths), tf.math.invert_permutation(by_length))
-        places = tf.repeat(starts_there - rows.starts, rows.lengths) + tf.range(tf.size(rows.ids))
+        places = tf.gather(starts_there - rows.starts, rows.row_of) + tf.range(tf.size(rows.ids))
         return tf.reshape(tf.gather(outputs, places), [1, -1, heads, size]), None
 
 

@@ -25,6 +25,7 @@ class Rows:
       ids: The tokens, `[tokens]`.
       segments: Their segments.
       positions: Their places in their rows.
+      row_of: The rows that they are in.
       lengths: Tokens of each row, `[rows]`.
       tasks: Number of each row's task.
       order: The place in the batch that each row came from.
@@ -36,6 +37,7 @@ class Rows:
     ids: tf.Tensor
     segments: tf.Tensor
     positions: tf.Tensor
+    row_of: tf.Tensor
     lengths: tf.Tensor
     tasks: tf.Tensor
     order: tf.Tensor
@@ -57,6 +59,7 @@ class Rows:
             ids=ids.flat_values,
             segments=segments.flat_values,
             positions=positions.flat_values,
+            row_of=tf.cast(ids.value_rowids(), tf.int32),
             lengths=lengths,
             tasks=tasks,
             order=order,
@@ -77,7 +80,7 @@ class Rows:
     @property
     def token_tasks(self) -> tf.Tensor:
         """The number of each token's task."""
-        return tf.repeat(self.tasks, self.lengths)
+        return tf.gather(self.tasks, self.row_of)
 
     def tokens_by_task(self, tokens: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
         """Applies `function(task, part)` to each task's part of `[tokens, ...]`."""

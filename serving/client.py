@@ -1,0 +1,89 @@
+"""Asks a model in TF Serving, over gRPC or REST.
+
+    python serving/client.py --model=bert --task=SST-2 --text="A fine film."
+    python serving/client.py --model=bert --task=MRPC --text="He left" --text_pair="He went" --rest
+    python serving/client.py --model=bert --question="Who left?" --context="He left."
+    python serving/client.py --model=bert --list
+
+Several rows: give each of these several times.
+"""
+
+import argparse
+import json
+import urllib.error
+import urllib.request
+
+
+def ask_rest(host: str, model: str, signature: str, inputs: dict[str, list[str]]) -> dict:
+    """Asks over REST, port 8501; needs no package."""
+    request = urllib.request.Request(
+        f"http://{host}:8501/v1/models/{model}:predict",
+        json.dumps({"signature_name": signature, "inputs": inputs}).encode(),
+    )
+    try:
+        with urllib.request.urlopen(request) as response:
+            outputs = json.load(response)["outputs"]
+    except urllib.error.HTTPError as error:
+        raise SystemExit(f"error: {json.load(error)['error']}") from None
+    # A signature with one output is answered without its name.
+    return outputs if isinstance(outputs, dict) else {"value": outputs}
+
+
+def ask_grpc(host: str, model: str, signature: str, inputs: dict[str, list[str]]) -> dict:
+    """Asks over gRPC, port 8500; needs tensorflow-serving-api."""
+    import grpc
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = model
+    request.model_spec.signature_name = signature
+    for name, values in inputs.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+    with grpc.insecure_channel(f"{host}:8500") as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        try:
+            response = stub.Predict(request, timeout=60)
+        except grpc.RpcError as error:
+            raise SystemExit(f"error: {error.details()}") from None
+    outputs = {name: tf.make_ndarray(value) for name, value in response.outputs.items()}
+    return {
+        name: value.astype(str).tolist() if value.dtype == object else value.tolist()
+        for name, value in outputs.items()
+    }
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--host", default="localhost")
+    parser.add_argument("--model", default="bert")
+    parser.add_argument("--rest", action="store_true", help="REST instead of gRPC")
+    parser.add_argument("--list", action="store_true", help="list the tasks and their labels")
+    parser.add_argument("--task", action="append", help="if the model has several")
+    parser.add_argument("--text", action="append")
+    parser.add_argument("--text_pair", action="append", help="if a task of the model has pairs")
+    parser.add_argument("--question", action="append", help="for a task that answers questions")
+    parser.add_argument("--context", action="append", help="the text that the question is about")
+    values = parser.parse_args()
+    if not (values.list or values.text or values.question):
+        parser.error("--text, --question or --list is needed")
+    return values
+
+
+def main() -> None:
+    """Asks and prints a line of JSON for each row."""
+    values = _parse()
+    if values.list:
+        signature, inputs = "tasks", {"request": [""]}
+    else:
+        signature = "answer" if values.question else "serving_default"
+        names = ("task", "text", "text_pair", "question", "context")
+        inputs = {name: getattr(values, name) for name in names if getattr(values, name)}
+    ask = ask_rest if values.rest else ask_grpc
+    outputs = ask(values.host, values.model, signature, inputs)
+    for row in zip(*outputs.values(), strict=True):
+        print(json.dumps(dict(zip(outputs, row, strict=True)), ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

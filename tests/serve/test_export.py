@@ -1,0 +1,211 @@
+"""Exports as TF Serving finds them."""
+
+import json
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
+
+from adapter_bert_tf.base.load import find_base
+from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.serve.export import add_packs, export_packs, find_version
+from adapter_bert_tf.tuning.methods import Tuning
+from tests import tiny
+from tests.serve.tasks import PAIRS, TEXTS, ask, expected, load, make_pack
+
+LENGTH = 24
+
+
+@pytest.fixture(scope="module")
+def packs(bert, tmp_path_factory) -> dict[str, str]:
+    """Three tasks, and a fourth that is larger in every way."""
+    folder = tmp_path_factory.mktemp("packs")
+    designs = {
+        "one": {"adapter": AdapterConfig(4)},
+        "two": {"adapter": AdapterConfig(2, layers=(0, 1)), "classes": 3, "pair": True},
+        "value": {"adapter": AdapterConfig(3), "classes": None, "pair": True},
+        "large": {"adapter": AdapterConfig(30), "classes": 9},
+    }
+    return {
+        name: make_pack(bert, folder / name, name, seed=i, max_seq_length=LENGTH, **design)
+        for i, (name, design) in enumerate(designs.items())
+    }
+
+
+@pytest.fixture(scope="module")
+def exported(bert, packs, tmp_path_factory) -> str:
+    """A version with three tasks."""
+    model = tmp_path_factory.mktemp("models") / "tiny"
+    return export_packs(find_base(bert), [packs[name] for name in ("one", "two", "value")], model)
+
+
+def _mixed(names: list[str], **more) -> dict:
+    """A request with every text for every task, in a mixed order."""
+    rows = [(name, i) for name in names for i in range(len(TEXTS))]
+    np.random.default_rng(0).shuffle(rows)
+    return {
+        "task": [name for name, _ in rows],
+        "text": [TEXTS[int(i)] for _, i in rows],
+        "text_pair": [PAIRS[int(i)] for _, i in rows],
+        **more,
+    }
+
+
+def test_what_is_loaded_answers_as_the_tasks_models(bert, packs, exported):
+    request = _mixed(["one", "two", "value"])
+    answers = ask(load(exported)["serving_default"], **request)
+    wanted = {name: expected(bert, packs[name]) for name in ("one", "two", "value")}
+    for row, (name, text) in enumerate(zip(request["task"], request["text"], strict=True)):
+        value = wanted[name][TEXTS.index(text)]
+        if name == "value":
+            assert answers["value"][row] == pytest.approx(value, abs=1e-5)
+        else:
+            np.testing.assert_allclose(
+                answers["probabilities"][row][: len(value)], value, atol=1e-5
+            )
+
+
+def test_adding_a_task_leaves_the_answers_of_three_as_they_were(packs, exported):
+    request = _mixed(["one", "two", "value"])
+    before = ask(load(exported)["serving_default"], **request)
+    added = add_packs(exported, [packs["large"]])
+    assert added == os.path.join(os.path.dirname(exported), "2")
+    after = ask(load(added)["serving_default"], **request)
+    assert after["probabilities"].shape[1] == 9
+    _assert_same_bits(before, after)
+
+
+def test_adding_to_one_task_needs_neither_its_pack_nor_the_base(bert, packs, tmp_path):
+    shutil.copytree(bert, tmp_path / "bert")
+    shutil.copytree(packs["one"], tmp_path / "pack")
+    first = export_packs(
+        find_base(str(tmp_path / "bert")), [str(tmp_path / "pack")], tmp_path / "model"
+    )
+    before = ask(load(first)["serving_default"], text=TEXTS)
+    shutil.rmtree(tmp_path / "bert")
+    shutil.rmtree(tmp_path / "pack")
+    second = add_packs(first, [packs["large"]])
+    signature = load(second)["serving_default"]
+    _assert_same_bits(before, ask(signature, text=TEXTS, task=["one"] * len(TEXTS)))
+    large = ask(signature, text=TEXTS, task=["large"] * len(TEXTS))["probabilities"]
+    np.testing.assert_allclose(large, expected(bert, packs["large"]), atol=1e-5)
+
+
+def _assert_same_bits(before: dict, after: dict) -> None:
+    for name, value in before.items():
+        new = after[name][:, : value.shape[1]] if value.ndim > 1 else after[name]
+        np.testing.assert_array_equal(new, value)
+        if value.ndim > 1:
+            assert not after[name][:, value.shape[1] :].any()
+
+
+def test_variables_take_the_room_of_the_base_and_the_packs(bert, packs, exported):
+    held = sum(
+        os.path.getsize(path)
+        for path in pathlib.Path(exported, "variables").glob("variables.data-*")
+    )
+    base = sum(value.nbytes for value in tiny.google_tensors().values())
+    brought = sum(
+        os.path.getsize(path)
+        for name in ("one", "two", "value")
+        for path in pathlib.Path(packs[name]).glob("*.safetensors")
+    )
+    assert base < held < base + brought
+
+
+def test_tasks_are_listed_with_their_labels(exported):
+    answers = load(exported)["tasks"](request=tf.constant(["", ""]))
+    assert answers["task"].numpy().tolist() == [[b"one", b"two", b"value"]] * 2
+    assert answers["labels"].numpy()[1].tolist() == [
+        [b"one-0", b"one-1", b""],
+        [b"two-0", b"two-1", b"two-2"],
+        [b"", b"", b""],
+    ]
+
+
+def test_every_signature_has_a_warm_up_request_that_is_answered(exported):
+    signatures = load(exported)
+    path = os.path.join(exported, "assets.extra", "tf_serving_warmup_requests")
+    seen = set()
+    for record in tf.data.TFRecordDataset(path):
+        request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
+        assert request.model_spec.name == "tiny"
+        inputs = {name: tf.make_ndarray(value) for name, value in request.inputs.items()}
+        signatures[request.model_spec.signature_name](
+            **{name: tf.constant(value) for name, value in inputs.items()}
+        )
+        seen.add(request.model_spec.signature_name)
+    assert seen == set(signatures)
+
+
+def test_the_model_card_has_tasks_and_requests_that_are_answered(exported):
+    card = pathlib.Path(exported, "README.md").read_text()
+    for told in ("| one | text | 24 | one-0, one-1 | f1 0.5000 |", "| value | two texts |"):
+        assert told in card
+    signatures = load(exported)
+    requests = [line.split("'")[1] for line in card.splitlines() if "curl -d" in line]
+    assert len(requests) == len(signatures)
+    for request in map(json.loads, requests):
+        signature = signatures[request.get("signature_name", "serving_default")]
+        specs = signature.structured_input_signature[1]
+        signature(
+            **{
+                name: tf.constant(value, specs[name].dtype)
+                for name, value in request["inputs"].items()
+            }
+        )
+
+
+def test_versions_are_counted(tmp_path):
+    model = tmp_path / "model"
+    assert find_version(str(model)) == str(model / "1")
+    (model / "9").mkdir(parents=True)
+    (model / "10").mkdir()
+    (model / ".11.beside").mkdir()
+    assert find_version(str(model)) == str(model / "11")
+    assert find_version(str(model / "12")) == str(model / "12")
+    with pytest.raises(UserError, match="10: this version exists"):
+        find_version(str(model / "10"))
+
+
+def _refused(bert: str, folders: list[str], model: pathlib.Path, told: str) -> None:
+    with pytest.raises(UserError, match=told) as error:
+        export_packs(find_base(bert), folders, str(model))
+    assert "\n" not in str(error.value)
+    assert not model.exists() or not os.listdir(model)
+
+
+def test_packs_that_do_not_go_together_are_refused(bert, packs, tmp_path):
+    model = tmp_path / "model"
+    _refused(bert, [packs["one"], packs["one"]], model, "several are called one")
+    full = make_pack(
+        bert, tmp_path / "f", "f", adapter=None, tuning=Tuning("full"), max_seq_length=LENGTH
+    )
+    _refused(bert, [packs["one"], full], model, r"f: its tuning \(full\) changes the base")
+    parallel = AdapterConfig(4, parallel=True)
+    other = make_pack(bert, tmp_path / "p", "p", parallel, max_seq_length=LENGTH)
+    _refused(bert, [packs["one"], other], model, "p: its adapters have parallel=True, those of one")
+    long = make_pack(bert, tmp_path / "l", "l")
+    _refused(bert, [long], model, "l: max_seq_length is 128, the base takes 32")
+
+
+def test_a_base_without_a_vocabulary_is_refused(tmp_path):
+    bert = tiny.write_google_bert(tmp_path / "bert", vocabulary=False)
+    pack = make_pack(bert, tmp_path / "pack", "a", max_seq_length=LENGTH)
+    _refused(bert, [pack], tmp_path / "model", "no vocab.txt")
+
+
+def test_a_pack_of_another_base_is_not_added(exported, tmp_path):
+    bert = tiny.write_google_bert(tmp_path / "bert", seed=1)
+    pack = make_pack(bert, tmp_path / "pack", "a", max_seq_length=LENGTH)
+    versions = os.listdir(os.path.dirname(exported))
+    with pytest.raises(UserError, match="was tuned on another base"):
+        add_packs(exported, [pack])
+    with pytest.raises(UserError, match="adapter_bert_tf.json"):
+        add_packs(str(tmp_path / "bert"), [pack])
+    assert os.listdir(os.path.dirname(exported)) == versions

@@ -1,0 +1,117 @@
+"""Whatever is asked, there is an answer or a clear error, and the next one is not harmed."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.serve.tasks import ask, make_pack, serve
+
+GOOD = {"task": ["single", "pair"], "text": ["w1 w2", "w3"], "text_pair": ["", "w4"]}
+
+
+@pytest.fixture(scope="module")
+def packs(bert, tmp_path_factory) -> list[str]:
+    folder = tmp_path_factory.mktemp("packs")
+    return [
+        make_pack(bert, folder / "single", "single", max_seq_length=24),
+        make_pack(bert, folder / "pair", "pair", seed=1, max_seq_length=32, pair=True),
+    ]
+
+
+@pytest.fixture(scope="module")
+def signatures(bert, packs) -> dict:
+    return serve(bert, packs)
+
+
+@pytest.fixture
+def text(signatures):
+    """The signature for texts; a good request is answered the same before and after the test."""
+    signature = signatures["serving_default"]
+    before = ask(signature, **GOOD)
+    yield signature
+    for name, value in ask(signature, **GOOD).items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "",
+        "w1 " * 350_000,
+        "w" * 1_000_000,
+        b"\xff\xfe\xc3( w1 \xed\xa0\x80",
+        "\0w1\0\0",
+        "\U0001f600" * 1000,
+    ],
+    ids=["empty", "1 MB", "a long word", "invalid UTF-8", "NUL", "emoji"],
+)
+def test_any_text_is_answered(text, hostile):
+    answers = ask(
+        text,
+        task=["single", "pair", "pair"],
+        text=[hostile, hostile, "w1"],
+        text_pair=["", "w1", hostile or "w2"],
+    )
+    np.testing.assert_allclose(answers["probabilities"].sum(axis=1), 1, atol=1e-5)
+
+
+def test_no_rows_are_answered_with_none(text):
+    answers = ask(text, task=[], text=[], text_pair=[])
+    assert {name: len(value) for name, value in answers.items()} == {
+        "label": 0,
+        "score": 0,
+        "probabilities": 0,
+    }
+
+
+def test_a_thousand_rows_of_very_different_lengths_are_answered_as_alone(text):
+    random = np.random.default_rng(0)
+    texts = ["w1 " * length for length in random.geometric(0.01, size=1000)]
+    tasks = random.choice(["single", "pair"], size=1000).tolist()
+    pairs = ["w5 w6"] * 1000
+    answers = ask(text, task=tasks, text=texts, text_pair=pairs)["probabilities"]
+    for i in range(0, 1000, 100):
+        alone = ask(text, task=[tasks[i]], text=[texts[i]], text_pair=[pairs[i]])
+        np.testing.assert_allclose(answers[i], alone["probabilities"][0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"task": ["single", "pear"]}, r"unknown task\] \[pear\] \[known are single, pair"),
+        ({"task": ["", "pair"]}, "unknown task"),
+        ({"text_pair": ["", ""]}, r"text_pair is empty for a row of a task with pairs\] \[pair\]"),
+        ({"text_pair": ["w1"]}, "different numbers of rows"),
+        ({"text": ["w1", "w2", "w3"]}, "different numbers of rows"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused(text, changes, told):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=told):
+        ask(text, **{**GOOD, **changes})
+
+
+def test_a_row_without_a_pair_is_encoded_without_one(bert, packs, text):
+    alone = ask(serve(bert, packs[:1])["serving_default"], text=["w1 w2"])
+    mixed = ask(text, task=["pair", "single"], text=["w3", "w1 w2"], text_pair=["w4", "w5 w6"])
+    np.testing.assert_allclose(mixed["probabilities"][1], alone["probabilities"][0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("ids", "mask", "told"),
+    [
+        ([[2, 5, 3], [2, 3, 0]], [[1, 1, 1], [0, 0, 0]], "input_mask: a row of zeros"),
+        ([[2] * 33, [3] * 33], [[1] * 33] * 2, "more than 32 tokens"),
+        ([[2, 99, 3], [2, 5, 3]], [[1, 1, 1]] * 2, "99"),
+        ([[2, -1, 3], [2, 5, 3]], [[1, 1, 1]] * 2, "-1"),
+        ([[], []], [[], []], "input_mask: a row of zeros"),
+    ],
+)
+def test_tokens_that_make_no_sense_are_refused(signatures, ids, mask, told):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=told):
+        ask(
+            signatures["tokens"],
+            task=["single", "pair"],
+            input_ids=np.reshape(ids, [2, -1]),
+            input_mask=np.reshape(mask, [2, -1]),
+            segment_ids=np.zeros_like(np.reshape(ids, [2, -1])),
+        )
