@@ -81,6 +81,18 @@ class AdapterBertEncoder(networks.BertEncoderV2):
         """Width of the outputs."""
         return self._config["hidden_size"]
 
+    def call(self, inputs: dict[str, tf.Tensor], output_range: int | None = None):
+        """Computes the outputs, the last layer's for the first `output_range` tokens only.
+
+        The parent has this in its constructor; here each use of one encoder can have its own.
+        """
+        configured = self._output_range
+        self._output_range = output_range or configured
+        try:
+            return super().call(inputs)
+        finally:
+            self._output_range = configured
+
     def ensure_built(self) -> None:
         """Creates the variables, if no call has done so yet."""
         if not self.built:
