@@ -122,7 +122,8 @@ def test_only_tokens_that_the_head_reads_go_through_the_last_layer(bert):
     graph = tf.function(model.__call__).get_concrete_function(tiny.inputs()).graph
     widths = [op.outputs[0].shape for op in graph.get_operations() if "/intermediate/" in op.name]
     rows, length = tiny.inputs()["input_word_ids"].shape
-    assert [rows, tiny.INNER] in widths and [rows * length, tiny.INNER] in widths
+    assert [rows, tiny.INNER] in widths
+    assert [rows * length, tiny.INNER] in widths
     # The encoder itself still has them all.
     assert model.encoder(tiny.inputs())["sequence_output"].shape == [rows, length, tiny.WIDTH]
 
