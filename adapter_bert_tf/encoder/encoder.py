@@ -8,6 +8,7 @@ from adapter_bert_tf.encoder.activations import gelu
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
 from adapter_bert_tf.encoder.dropout import Dropout
+from adapter_bert_tf.encoder.key_mask import KeyMask
 from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
 from adapter_bert_tf.errors import UserError
 
@@ -40,9 +41,10 @@ class AdapterBertEncoder(networks.BertEncoderV2):
         self.adapter = AdapterConfig(**adapter) if isinstance(adapter, dict) else adapter
         self.norm_epsilon = norm_epsilon
         self._check_layers()
-        # The parent fixes both; nothing is built before the first call.
+        # The parent fixes these; nothing is built before the first call.
         self._embedding_norm_layer.epsilon = norm_epsilon
         self._embedding_dropout = Dropout(self._config["output_dropout"], name="embedding_dropout")
+        self._attention_mask_layer = KeyMask(name="self_attention_mask")
         self._transformer_layers = [self._block(i) for i in range(self._num_layers)]
 
     def _check_layers(self) -> None:
@@ -78,6 +80,18 @@ class AdapterBertEncoder(networks.BertEncoderV2):
     def hidden_size(self) -> int:
         """Width of the outputs."""
         return self._config["hidden_size"]
+
+    def call(self, inputs: dict[str, tf.Tensor], output_range: int | None = None):
+        """Computes the outputs, the last layer's for the first `output_range` tokens only.
+
+        The parent has this in its constructor; here each use of one encoder can have its own.
+        """
+        configured = self._output_range
+        self._output_range = output_range or configured
+        try:
+            return super().call(inputs)
+        finally:
+            self._output_range = configured
 
     def ensure_built(self) -> None:
         """Creates the variables, if no call has done so yet."""

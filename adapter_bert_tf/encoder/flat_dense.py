@@ -5,6 +5,8 @@ import math
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf.encoder.compiled import compiled
+
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
 class FlatDense(tf_keras.layers.EinsumDense):
@@ -33,14 +35,14 @@ class FlatDense(tf_keras.layers.EinsumDense):
         is_pair = isinstance(input_shape, (list, tuple)) and not _is_size(input_shape[0])
         super().build(input_shape[0] if is_pair else input_shape)
 
-    def call(self, inputs):
+    def call(self, inputs, training: bool | None = None):
         inputs, carried = inputs if isinstance(inputs, (list, tuple)) else (inputs, None)
-        outputs = self._project(inputs)
+        outputs = self._project(inputs, training)
         if self.keeps_input:
             return outputs, inputs
         return outputs if carried is None else (outputs, carried)
 
-    def _project(self, inputs: tf.Tensor) -> tf.Tensor:
+    def _project(self, inputs: tf.Tensor, training: bool | None) -> tf.Tensor:
         input_axes, kernel_axes = self.equation.split("->")[0].split(",")
         bound = len(set(input_axes) & set(kernel_axes))
         bound_size = math.prod(self.kernel.shape[:bound])
@@ -49,9 +51,11 @@ class FlatDense(tf_keras.layers.EinsumDense):
         )
         if self.bias is not None:
             outputs = tf.nn.bias_add(outputs, tf.reshape(self.bias, [-1]))
-        # Before the last reshape, so that product, bias and activation can be fused.
+        # Before the last reshape, so that product, bias and activation can be fused. In training
+        # they are not, as the gradient needs what the activation was given.
         if self.activation is not None:
-            outputs = self.activation(outputs)
+            activation = compiled(self.activation) if training else self.activation
+            outputs = activation(outputs)
         return tf.reshape(outputs, [*_leading_shape(inputs, bound), *self.kernel.shape[bound:]])
 
     def get_config(self):

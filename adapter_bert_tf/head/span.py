@@ -13,6 +13,7 @@ class SpanHead(Head):
     """Sequence output -> logits of the answer's start and end, `[batch, length, 2]`."""
 
     kind = "span"
+    tokens_read = None
 
     def __init__(self, name: str = "head", **kwargs):
         super().__init__(name=name, **kwargs)

@@ -58,7 +58,7 @@ class TaskModel(tf_keras.Model):
         self.train_function = self.test_function = self.predict_function = None
 
     def call(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
-        return self.head(self.encoder(inputs))
+        return self.head(self.encoder(inputs, output_range=self.head.tokens_read))
 
     def variables_by_path(self) -> dict[str, tf.Variable]:
         """All variables: the encoder's under their own paths, the head's below `head/`."""

@@ -133,6 +133,22 @@ def test_variables_and_checkpoints_are_model_gardens(tmp_path):
     )
 
 
+def test_the_mask_has_no_copy_for_each_query():
+    encoder = AdapterBertEncoder(**SIZES)
+    mask = tf.constant(tiny.inputs()["input_mask"])
+    found = encoder._attention_mask_layer(tf.zeros([*mask.shape, tiny.WIDTH]), mask)
+    np.testing.assert_array_equal(found, mask[:, tf.newaxis])
+
+
+def test_attention_scores_are_model_gardens():
+    theirs, ours = _pair(return_attention_scores=True)
+    expected, outputs = theirs(tiny.inputs()), ours(tiny.inputs())
+    for scores, expected_scores in zip(
+        outputs["attention_scores"], expected["attention_scores"], strict=True
+    ):
+        np.testing.assert_allclose(scores, expected_scores, atol=1e-6)
+
+
 def test_hidden_dropout_follows_the_attention_too():
     """BERT drops the attention's output at the hidden rate; Model Garden at the attention's."""
     encoder = AdapterBertEncoder(**SIZES, output_dropout=0.5, attention_dropout=0.0)
@@ -148,4 +164,5 @@ def test_base_products_are_2d(bert):
     # product of the segments is the embedding's.
     assert types.count("MatMul") == 6 * tiny.LAYERS + 2
     # Only the attention itself, which has no weights, is on more axes.
-    assert types.count("Einsum") == 2 * tiny.LAYERS
+    assert types.count("BatchMatMulV2") == 2 * tiny.LAYERS
+    assert "Einsum" not in types

@@ -25,6 +25,7 @@ def test_equals_einsum_dense(equation, output_shape, bias_axes, shape):
     assert [v.shape for v in ours.weights] == [v.shape for v in theirs.weights]
     ours.set_weights(theirs.get_weights())
     np.testing.assert_allclose(ours(x), expected, atol=1e-6)
+    np.testing.assert_allclose(ours(x, training=True), expected, atol=1e-6)
 
     unknown = tf.function(ours.__call__, input_signature=[tf.TensorSpec([None] * len(shape))])
     np.testing.assert_allclose(unknown(x), expected, atol=1e-6)

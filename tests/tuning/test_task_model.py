@@ -115,6 +115,19 @@ def test_every_head_learns(bert, head, labels):
     assert losses[-1] < 0.7 * losses[0]
 
 
+def test_only_tokens_that_the_head_reads_go_through_the_last_layer(bert):
+    model = _model(bert)
+    outputs = model.encoder(tiny.inputs())
+    np.testing.assert_allclose(model(tiny.inputs()), model.head(outputs), atol=1e-6)
+    graph = tf.function(model.__call__).get_concrete_function(tiny.inputs()).graph
+    widths = [op.outputs[0].shape for op in graph.get_operations() if "/intermediate/" in op.name]
+    rows, length = tiny.inputs()["input_word_ids"].shape
+    assert [rows, tiny.INNER] in widths
+    assert [rows * length, tiny.INNER] in widths
+    # The encoder itself still has them all.
+    assert model.encoder(tiny.inputs())["sequence_output"].shape == [rows, length, tiny.WIDTH]
+
+
 def _step_graph(model):
     model.make_train_function()
     batch = (tiny.inputs(), LABELS)
