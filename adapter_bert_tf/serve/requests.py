@@ -50,9 +50,9 @@ class Requests:
 
     def rows_of_texts(self, request: Request) -> Rows:
         """Tokenises the texts of each row as the row's task was trained."""
+        request = _of_one_size(request)
         tasks = self._tasks(request, tf.shape(request[TEXT])[:1])
-        checked = [self._check_sizes(request), self._check_pairs(request, tasks)]
-        with tf.control_dependencies(checked):
+        with tf.control_dependencies([self._check_pairs(request, tasks)]):
             tasks = tf.identity(tasks)
         inputs = self._encode(request, tasks)
         inputs[POSITIONS] = tf.ragged.range(tf.cast(inputs[IDS].row_lengths(), tf.int32))
@@ -60,11 +60,11 @@ class Requests:
 
     def rows_of_tokens(self, request: Request) -> Rows:
         """Takes the tokens that the mask marks."""
+        request = _of_one_size(request)
         ids = request[IDS]
         tasks = self._tasks(request, tf.shape(ids)[:1])
         marked = request[MASK] > 0
         checked = [
-            self._check_sizes(request),
             _assert(tf.reduce_all(tf.reduce_any(marked, axis=1)), [f"{MASK}: a row of zeros"]),
             _assert(
                 tf.shape(ids)[1] <= self._longest,
@@ -89,12 +89,6 @@ class Requests:
         told = ["unknown task", unknown, f"known are {', '.join(self._names)}"]
         with tf.control_dependencies([_assert(tf.reduce_all(known), told)]):
             return tf.argmax(matches, axis=1, output_type=tf.int32)
-
-    def _check_sizes(self, request: Request) -> tf.Operation:
-        """One row in one input is one row in all of them."""
-        shapes = [tf.shape(value)[0] for value in request.values()]
-        same = tf.reduce_all(tf.stack(shapes) == shapes[0])
-        return _assert(same, ["inputs of different numbers of rows", tf.stack(shapes)])
 
     def _check_pairs(self, request: Request, tasks: tf.Tensor) -> tf.Operation:
         if TEXT_PAIR not in request:
@@ -125,6 +119,14 @@ class Requests:
             name: tf.gather(tf.concat([part[name] for part in parts], axis=0), places)
             for name in (IDS, SEGMENTS)
         }
+
+
+def _of_one_size(request: Request) -> Request:
+    """Refuses inputs of different numbers of rows, before anything is done with them."""
+    rows = tf.stack([tf.shape(value)[0] for value in request.values()])
+    told = ["inputs of different numbers of rows", rows]
+    with tf.control_dependencies([_assert(tf.reduce_all(rows == rows[0]), told)]):
+        return {name: tf.identity(value) for name, value in request.items()}
 
 
 def _assert(condition: tf.Tensor, told: list) -> tf.Operation:
