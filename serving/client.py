@@ -13,11 +13,13 @@ import json
 import urllib.error
 import urllib.request
 
+_GRPC, _REST = "localhost:8500", "localhost:8501"
 
-def ask_rest(host: str, model: str, signature: str, inputs: dict[str, list[str]]) -> dict:
-    """Asks over REST, port 8501; needs no package."""
+
+def ask_rest(address: str, model: str, signature: str, inputs: dict[str, list[str]]) -> dict:
+    """Asks over REST; needs no package."""
     request = urllib.request.Request(
-        f"http://{host}:8501/v1/models/{model}:predict",
+        f"http://{address}/v1/models/{model}:predict",
         json.dumps({"signature_name": signature, "inputs": inputs}).encode(),
     )
     try:
@@ -29,8 +31,8 @@ def ask_rest(host: str, model: str, signature: str, inputs: dict[str, list[str]]
     return outputs if isinstance(outputs, dict) else {"value": outputs}
 
 
-def ask_grpc(host: str, model: str, signature: str, inputs: dict[str, list[str]]) -> dict:
-    """Asks over gRPC, port 8500; needs tensorflow-serving-api."""
+def ask_grpc(address: str, model: str, signature: str, inputs: dict[str, list[str]]) -> dict:
+    """Asks over gRPC; needs tensorflow-serving-api."""
     import grpc
     import tensorflow as tf
     from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
@@ -40,7 +42,7 @@ def ask_grpc(host: str, model: str, signature: str, inputs: dict[str, list[str]]
     request.model_spec.signature_name = signature
     for name, values in inputs.items():
         request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
-    with grpc.insecure_channel(f"{host}:8500") as channel:
+    with grpc.insecure_channel(address) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         try:
             response = stub.Predict(request, timeout=60)
@@ -55,7 +57,7 @@ def ask_grpc(host: str, model: str, signature: str, inputs: dict[str, list[str]]
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--host", default="localhost")
+    parser.add_argument("--address", help="localhost:8500, or localhost:8501 for REST")
     parser.add_argument("--model", default="bert")
     parser.add_argument("--rest", action="store_true", help="REST instead of gRPC")
     parser.add_argument("--list", action="store_true", help="list the tasks and their labels")
@@ -79,8 +81,10 @@ def main() -> None:
         signature = "answer" if values.question else "serving_default"
         names = ("task", "text", "text_pair", "question", "context")
         inputs = {name: getattr(values, name) for name in names if getattr(values, name)}
-    ask = ask_rest if values.rest else ask_grpc
-    outputs = ask(values.host, values.model, signature, inputs)
+    if values.rest:
+        outputs = ask_rest(values.address or _REST, values.model, signature, inputs)
+    else:
+        outputs = ask_grpc(values.address or _GRPC, values.model, signature, inputs)
     for row in zip(*outputs.values(), strict=True):
         print(json.dumps(dict(zip(outputs, row, strict=True)), ensure_ascii=False))
 

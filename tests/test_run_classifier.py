@@ -13,6 +13,7 @@ import time
 import numpy as np
 import pytest
 import safetensors.numpy
+import tensorflow as tf
 
 from tests import tiny
 
@@ -84,6 +85,17 @@ def run(tmp_path_factory, files) -> tuple[pathlib.Path, str]:
     return folder, done.stdout
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, run, files) -> pathlib.Path:
+    """The export of the finished run."""
+    model = tmp_path_factory.mktemp("models") / "mrpc"
+    flags = ["--num_train_epochs=6", f"--output_dir={run[0]}", f"--export_dir={model}"]
+    done = _run(*files, *flags)
+    assert done.returncode == 0, done.stderr
+    assert f"exported: {model / '1'}" in done.stdout
+    return model / "1"
+
+
 def test_the_originals_command_line_tunes_and_scores(run):
     folder, printed = run
     results = json.loads((folder / "eval_results.json").read_text())
@@ -118,6 +130,21 @@ def test_a_finished_run_says_so_and_only_predicts(run, files):
     assert "finished" in done.stdout
     assert (folder / "eval_results.json").stat().st_mtime_ns == before
     assert (folder / "test_results.tsv").read_text() == predicted
+
+
+@pytest.mark.parametrize("size", [1, 7, 10])
+def test_what_is_exported_answers_texts_as_the_run_did(run, exported, files, size):
+    data = next(flag.removeprefix("--data_dir=") for flag in files if "data_dir" in flag)
+    lines = pathlib.Path(data, "test.tsv").read_text().splitlines()[1:]
+    texts, pairs = zip(*(line.split("\t")[-2:] for line in lines), strict=True)
+    signature = tf.saved_model.load(str(exported)).signatures["serving_default"]
+    found = [
+        signature(text=tf.constant(texts[i : i + size]), text_pair=tf.constant(pairs[i : i + size]))
+        for i in range(0, len(texts), size)
+    ]
+    probabilities = np.concatenate([each["probabilities"] for each in found])
+    wanted = np.loadtxt(run[0] / "test_results.tsv")
+    np.testing.assert_allclose(probabilities, wanted, atol=1e-5)
 
 
 def test_a_pack_is_evaluated_again_with_the_same_result(run, files, tmp_path):

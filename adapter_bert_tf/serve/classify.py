@@ -1,6 +1,5 @@
 """The signatures for classes and numbers."""
 
-import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.head.regression import RegressionHead
@@ -24,10 +23,7 @@ class Classify:
     def __init__(self, service: Service, model: ServedModel, requests: Requests):
         self._model, self._requests = model, requests
         self._is_value = [task.kind == RegressionHead.kind for task in service.tasks]
-        classes = max(len(task.labels) for task in service.tasks)
-        self._labels = np.array(
-            [[*task.labels, *[""] * (classes - len(task.labels))] for task in service.tasks]
-        ).reshape(len(service.tasks), classes)
+        self._labels = service.label_table()
 
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """The signatures by name."""

@@ -15,10 +15,7 @@ def list_tasks(service: Service) -> tf.types.experimental.ConcreteFunction:
     An answer for each row of an input, because TF Serving's batching knows nothing else.
     """
     names = np.array([task.name for task in service.tasks])
-    most = max(len(task.labels) for task in service.tasks)
-    labels = np.array(
-        [[*task.labels, *[""] * (most - len(task.labels))] for task in service.tasks]
-    ).reshape(len(names), most)
+    labels = service.label_table()
 
     @tf.function(autograph=False)
     def tasks(**request: tf.Tensor) -> dict[str, tf.Tensor]:

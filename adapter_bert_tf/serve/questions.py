@@ -10,7 +10,7 @@ from adapter_bert_tf.head.answers import Decoding
 from adapter_bert_tf.head.best_answer import best_answers
 from adapter_bert_tf.head.spans import Spans, find_spans
 from adapter_bert_tf.serve.model import ServedModel
-from adapter_bert_tf.serve.requests import Request, Requests
+from adapter_bert_tf.serve.requests import Request, Requests, of_one_size
 from adapter_bert_tf.serve.rows import concat_loop
 from adapter_bert_tf.serve.service import Task
 from adapter_bert_tf.text.windows import Windows, WindowSizes, make_windows, tokenize_contexts
@@ -51,6 +51,7 @@ class AnswerQuestions:
         return answer.get_concrete_function(**self._requests.string_specs(QUESTION, CONTEXT))
 
     def _answers(self, request: Request) -> dict[str, tf.Tensor]:
+        request = of_one_size(request)
         tasks = self._requests.tasks_of(request, QUESTION)
         tokenizer = self._requests.tokenizer
         # Bytes that are not UTF-8 would have no place in characters.

@@ -57,6 +57,7 @@ class Requests:
 
     def rows_of_texts(self, request: Request) -> Rows:
         """Tokenises the texts of each row as the row's task was trained."""
+        request = of_one_size(request)
         tasks = self.tasks_of(request, TEXT)
         with tf.control_dependencies([self._check_pairs(request, tasks)]):
             tasks = tf.identity(tasks)
@@ -68,18 +69,12 @@ class Requests:
         return Rows.line_up({**inputs, POSITIONS: positions}, tf.gather(self._numbers, tasks))
 
     def tasks_of(self, request: Request, name: str) -> tf.Tensor:
-        """The task of each row, counted among those that may be asked for; checks sizes.
-
-        Args:
-          request: The request.
-          name: An input that has as many rows as there are.
-        """
-        tasks = self._tasks(request, tf.shape(request[name])[:1])
-        with tf.control_dependencies([self._check_sizes(request)]):
-            return tf.identity(tasks)
+        """The task of each row of the input `name`, counted among those that may be asked for."""
+        return self._tasks(request, tf.shape(request[name])[:1])
 
     def rows_of_tokens(self, request: Request) -> Rows:
         """Takes the tokens that the mask marks."""
+        request = of_one_size(request)
         ids = request[IDS]
         tasks = tf.gather(self._numbers, self.tasks_of(request, IDS))
         marked = request[MASK] > 0
@@ -108,12 +103,6 @@ class Requests:
         told = ["unknown task", unknown, f"known are {', '.join(self._names)}"]
         with tf.control_dependencies([_assert(tf.reduce_all(known), told)]):
             return tf.argmax(matches, axis=1, output_type=tf.int32)
-
-    def _check_sizes(self, request: Request) -> tf.Operation:
-        """One row in one input is one row in all of them."""
-        shapes = [tf.shape(value)[0] for value in request.values()]
-        same = tf.reduce_all(tf.stack(shapes) == shapes[0])
-        return _assert(same, ["inputs of different numbers of rows", tf.stack(shapes)])
 
     def _check_pairs(self, request: Request, tasks: tf.Tensor) -> tf.Operation:
         if TEXT_PAIR not in request:
@@ -144,6 +133,14 @@ class Requests:
             name: tf.gather(tf.concat([part[name] for part in parts], axis=0), places)
             for name in (IDS, SEGMENTS)
         }
+
+
+def of_one_size(request: Request) -> Request:
+    """Refuses inputs of different numbers of rows, before anything is done with them."""
+    rows = tf.stack([tf.shape(value)[0] for value in request.values()])
+    told = ["inputs of different numbers of rows", rows]
+    with tf.control_dependencies([_assert(tf.reduce_all(rows == rows[0]), told)]):
+        return {name: tf.identity(value) for name, value in request.items()}
 
 
 def _assert(condition: tf.Tensor, told: list) -> tf.Operation:

@@ -111,6 +111,12 @@ class Service:
             raise UserError(f"{self.base.origin}: no vocab.txt beside it; give --vocab_file")
         return self.base.vocabulary
 
+    def label_table(self) -> np.ndarray:
+        """The labels of each task, `[tasks, most labels]`, with "" where a task has fewer."""
+        most = max(len(task.labels) for task in self.tasks)
+        rows = [[*task.labels, *[""] * (most - len(task.labels))] for task in self.tasks]
+        return np.array(rows, dtype=str).reshape(len(rows), most)
+
     def common_adapter(self) -> AdapterConfig | None:
         """What the tasks' adapters have in common, with every layer and site that one has."""
         layers = self.base.config.num_layers

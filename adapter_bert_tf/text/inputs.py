@@ -8,7 +8,10 @@ IDS, MASK, SEGMENTS = "input_ids", "input_mask", "segment_ids"
 
 
 def encode(
-    tokenizer: Tokenizer, texts: tf.Tensor, pairs: tf.Tensor | None, max_seq_length: int
+    tokenizer: Tokenizer,
+    texts: tf.Tensor,
+    pairs: tf.Tensor | None,
+    max_seq_length: int | tf.Tensor,
 ) -> dict[str, tf.RaggedTensor]:
     """Returns `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, unpadded.
 
@@ -17,7 +20,7 @@ def encode(
       texts: The texts, `[rows]`.
       pairs: The second texts, `[rows]`, or None. A row whose second text is empty still
         gets its `[SEP]`.
-      max_seq_length: Room for a row, its special tokens included.
+      max_seq_length: Room for a row, its special tokens included; or an int64 for each row.
     """
     a = tokenizer.tokenize(texts)
     if pairs is None:
@@ -43,7 +46,7 @@ def join(
     return {IDS: ids, MASK: tf.ones_like(ids), SEGMENTS: segments}
 
 
-def _shares(a: tf.Tensor, b: tf.Tensor, room: int) -> tuple[tf.Tensor, tf.Tensor]:
+def _shares(a: tf.Tensor, b: tf.Tensor, room: int | tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The lengths after cutting the longer text one token at a time; on a tie b is cut."""
     half = (room + 1) // 2
     a = tf.minimum(a, tf.maximum(room - b, half))

@@ -4,10 +4,12 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_text
 from tensorflow_serving.apis import prediction_log_pb2
 
 from adapter_bert_tf.base.load import find_base
@@ -19,6 +21,7 @@ from tests import tiny
 from tests.serve.tasks import PAIRS, TEXTS, ask, expected, load, make_pack
 
 LENGTH = 24
+FOLDER = pathlib.Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +212,50 @@ def test_a_pack_of_another_base_is_not_added(exported, tmp_path):
     with pytest.raises(UserError, match="adapter_bert_tf.json"):
         add_packs(str(tmp_path / "bert"), [pack])
     assert os.listdir(os.path.dirname(exported)) == versions
+
+
+def _compile(folder: pathlib.Path) -> list[str]:
+    """Builds load_model.cc with what the wheels ship; returns the command and its libraries."""
+    program, libraries = folder / "load_model", tf.sysconfig.get_lib()
+    subprocess.run(
+        [
+            "g++",
+            "-w",
+            *tf.sysconfig.get_compile_flags(),
+            FOLDER / "load_model.cc",
+            f"-L{libraries}",
+            f"-Wl,-rpath,{libraries}",
+            # The program needs what registers itself in it, though it names none of it.
+            "-Wl,--no-as-needed",
+            "-l:libtensorflow_cc.so.2",
+            "-l:libtensorflow_framework.so.2",
+            "-o",
+            program,
+        ],
+        check=True,
+    )
+    ops = pathlib.Path(tensorflow_text.__file__).parent / "python" / "ops"
+    names = ("_fast_wordpiece_tokenizer.so", "_normalize_ops.so")
+    return [str(program), *(str(ops / name) for name in names)]
+
+
+@pytest.mark.slow
+def test_a_program_without_python_gets_the_same_answers(exported, tmp_path):
+    program, *libraries = _compile(tmp_path)
+
+    def run(rows: list[tuple[str, ...]]) -> list[str]:
+        lines = "".join("\t".join(row) + "\n" for row in rows)
+        command = [program, exported, *libraries]
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    request = _mixed(["one", "two", "value"])
+    answers = ask(load(exported)["serving_default"], **request)
+    rows = list(zip(*request.values(), strict=True))
+    for row, line in enumerate(run(rows)):
+        label, *probabilities = line.split("\t")
+        assert label == answers["label"][row].decode()
+        np.testing.assert_allclose(
+            np.array(probabilities, np.float32), answers["probabilities"][row], atol=1e-6
+        )
+    assert "[unknown task] [three] [known are one, two, value]" in run([("three", "w1", "")])[0]

@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.serve.list_tasks import list_tasks
+from adapter_bert_tf.serve.service import read_service
 from adapter_bert_tf.tuning.methods import Tuning
 from tests.serve.tasks import PAIRS, TEXTS, ask, expected, make_pack, serve
 
@@ -133,3 +137,14 @@ def test_tokens_are_answered_as_their_text(bert, tmp_path):
     )
     for name, value in by_text.items():
         np.testing.assert_array_equal(by_tokens[name], value)
+
+
+def test_a_service_of_values_alone_answers_values(bert, tmp_path):
+    pack = make_pack(bert, tmp_path / "a", "a", classes=None, max_seq_length=LENGTH)
+    service = read_service(find_base(bert), [pack])
+    answers = ask(serve(bert, [pack])["serving_default"], text=TEXTS)
+    assert list(answers) == ["value"]
+    np.testing.assert_allclose(answers["value"], expected(bert, pack), atol=1e-5)
+    listed = list_tasks(service)(request=tf.constant([""]))
+    assert listed["labels"].dtype == tf.string
+    assert listed["task"].numpy().tolist() == [[b"a"]]
