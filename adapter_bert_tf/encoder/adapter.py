@@ -7,6 +7,7 @@ from adapter_bert_tf.encoder.activations import get_activation
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.dropout import Dropout
 from adapter_bert_tf.encoder.flat_dense import FlatDense
+from adapter_bert_tf.encoder.layer_norm import LayerNorm
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
@@ -38,9 +39,7 @@ class Adapter(tf_keras.layers.Layer):
         self._layer_norm = None
         if self.config.layer_norm:
             # In front of the bottleneck: behind it, it would scale the small start up to 1.
-            self._layer_norm = tf_keras.layers.LayerNormalization(
-                epsilon=1e-12, name="layer_norm", dtype=tf.float32
-            )
+            self._layer_norm = LayerNorm(epsilon=1e-12, name="layer_norm", dtype=tf.float32)
         names = ["down", *(f"hidden_{i}" for i in range(1, self.config.hidden_layers))]
         activation = get_activation(self.config.activation)
         self._narrow = [self._dense(name, self.config.size, activation) for name in names]
