@@ -26,7 +26,7 @@ lint: .venv/.installed
 	$(BIN)/mypy
 
 bench: .venv/.installed
-	$(BIN)/python benchmarks/block_speed.py
+	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-peer
