@@ -26,10 +26,10 @@ lint: .venv/.installed
 	$(BIN)/mypy
 
 bench: .venv/.installed
-	$(BIN)/python benchmarks/block_speed.py
+	$(BIN)/python benchmarks/run.py
 
 bench-serving: .venv/.installed
 	$(BIN)/python benchmarks/serving_speed.py
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-peer

@@ -7,6 +7,7 @@ from adapter_bert_tf.encoder.activations import get_activation
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.dropout import Dropout
 from adapter_bert_tf.encoder.flat_dense import FlatDense
+from adapter_bert_tf.encoder.layer_norm import LayerNorm
 
 # Of the LayerNorm in an adapter.
 INNER_EPSILON = 1e-12
@@ -41,9 +42,7 @@ class Adapter(tf_keras.layers.Layer):
         self._layer_norm = None
         if self.config.layer_norm:
             # In front of the bottleneck: behind it, it would scale the small start up to 1.
-            self._layer_norm = tf_keras.layers.LayerNormalization(
-                epsilon=INNER_EPSILON, name="layer_norm", dtype=tf.float32
-            )
+            self._layer_norm = LayerNorm(epsilon=INNER_EPSILON, name="layer_norm", dtype=tf.float32)
         activation = get_activation(self.config.activation)
         names = self.config.narrow_layers()
         self._narrow = [self._dense(name, self.config.size, activation) for name in names]

@@ -7,6 +7,7 @@ from adapter_bert_tf.encoder.adapter import Adapter
 from adapter_bert_tf.encoder.adapter_config import ATTENTION, FEED_FORWARD, AdapterConfig
 from adapter_bert_tf.encoder.dropout import Dropout
 from adapter_bert_tf.encoder.flat_dense import FlatDense
+from adapter_bert_tf.encoder.layer_norm import LayerNorm
 from adapter_bert_tf.encoder.self_attention import SelfAttention
 
 
@@ -15,7 +16,7 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
     """Model Garden's Transformer layer, with an adapter behind each sub-layer.
 
     `call()` is the parent's. Only the layers that it calls are replaced: the dropouts
-    behind the two projections by dropout and adapter, the products by 2-D ones.
+    behind the two projections by dropout and adapter, the others by faster ones.
 
     Args:
       adapter: The adapters' design, or None for a layer without them.
@@ -39,6 +40,7 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
             self._intermediate_dense,
             activation=self._inner_activation,
             keeps_input=self._is_parallel(FEED_FORWARD),
+            compiles=True,
         )
         self._intermediate_activation_layer = tf_keras.layers.Activation("linear")
         self._inner_dropout_layer = (
@@ -48,6 +50,15 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
         )
         self._output_dense = FlatDense.like(self._output_dense)
         self._output_dropout = self._site(FEED_FORWARD)
+        self._replace_layer_norms()
+
+    def _replace_layer_norms(self) -> None:
+        if self._use_rms_norm:
+            return
+        self._attention_layer_norm = LayerNorm.like(self._attention_layer_norm)
+        self._output_layer_norm = LayerNorm.like(self._output_layer_norm)
+        if not self._diff_q_kv_att_layer_norm:
+            self._attention_layer_norm_kv = self._attention_layer_norm
 
     def _adapter_at(self, site: str) -> AdapterConfig | None:
         return self.adapter if self.adapter and site in self.adapter.sites else None

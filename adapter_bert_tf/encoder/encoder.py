@@ -9,6 +9,7 @@ from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
 from adapter_bert_tf.encoder.dropout import Dropout
 from adapter_bert_tf.encoder.key_mask import KeyMask
+from adapter_bert_tf.encoder.layer_norm import LayerNorm
 from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
 from adapter_bert_tf.errors import UserError
 
@@ -43,6 +44,7 @@ class AdapterBertEncoder(networks.BertEncoderV2):
         self._check_layers()
         # The parent fixes these; nothing is built before the first call.
         self._embedding_norm_layer.epsilon = norm_epsilon
+        self._embedding_norm_layer = LayerNorm.like(self._embedding_norm_layer)
         self._embedding_dropout = Dropout(self._config["output_dropout"], name="embedding_dropout")
         self._attention_mask_layer = KeyMask(name="self_attention_mask")
         self._transformer_layers = [self._block(i) for i in range(self._num_layers)]

@@ -20,11 +20,14 @@ class FlatDense(tf_keras.layers.EinsumDense):
     With `keeps_input` the layer answers `(output, input)`, and a layer that is given such a
     pair hands its second part on. So a parallel adapter, which stands behind the sub-layer,
     still sees what the sub-layer was given.
+
+    With `compiles` the activation is compiled for training: see `compiled`.
     """
 
-    def __init__(self, *args, keeps_input: bool = False, **kwargs):
+    def __init__(self, *args, keeps_input: bool = False, compiles: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
         self.keeps_input = keeps_input
+        self.compiles = compiles
 
     @classmethod
     def like(cls, layer: tf_keras.layers.EinsumDense, **changes) -> "FlatDense":
@@ -54,12 +57,13 @@ class FlatDense(tf_keras.layers.EinsumDense):
         # Before the last reshape, so that product, bias and activation can be fused. In training
         # they are not, as the gradient needs what the activation was given.
         if self.activation is not None:
-            activation = compiled(self.activation) if training else self.activation
-            outputs = activation(outputs)
+            in_one_pass = training and self.compiles
+            outputs = (compiled(self.activation) if in_one_pass else self.activation)(outputs)
         return tf.reshape(outputs, [*_leading_shape(inputs, bound), *self.kernel.shape[bound:]])
 
     def get_config(self):
-        return {**super().get_config(), "keeps_input": self.keeps_input}
+        own = {"keeps_input": self.keeps_input, "compiles": self.compiles}
+        return {**super().get_config(), **own}
 
 
 def _is_size(value) -> bool:

@@ -1,0 +1,36 @@
+"""How the step grows with tokens and layers."""
+
+from environments import our_worker
+from sizes import BERT_BASE, Case
+from timing import fastest
+
+_ROUNDS = 4
+# Narrower than BERT-base, so that 24 layers take seconds.
+_SMALL = BERT_BASE.but(width=384, layers=2)
+
+
+def growth() -> dict[str, dict[int, float]]:
+    """Seconds of a step with 1, 2, 4 and 8 times the rows, and with 2 to 24 layers."""
+    rows = {factor: _SMALL.but(rows=8 * factor) for factor in (1, 2, 4, 8)}
+    layers = {count: _SMALL.but(layers=count) for count in (2, 4, 8, 16, 24)}
+    return {"times the tokens": _steps(rows), "layers": _steps(layers)}
+
+
+def _steps(cases: dict[int, Case]) -> dict[int, float]:
+    seconds = {}
+    for number, case in cases.items():
+        with our_worker(case) as worker:
+            step = {"step": lambda worker=worker: worker.seconds("step")}
+            seconds[number] = fastest(step, _ROUNDS)["step"]
+    return seconds
+
+
+def lines(found: dict[str, dict[int, float]]) -> list[str]:
+    """The growth as text: each time, and what the first one foretells by proportion."""
+    result = []
+    for what, seconds in found.items():
+        (first, base), *others = seconds.items()
+        parts = [f"{first}: {base:.2f} s"]
+        parts += [f"{n}: {s:.2f} s = {s / base:.1f}x" for n, s in others]
+        result.append(f"step by {what:<18} {', '.join(parts)}")
+    return result

@@ -1,0 +1,25 @@
+"""A worker: the same in Hugging Face `adapters`; its second argument is a vocabulary."""
+
+import sys
+
+import peer
+import torch
+import transformers
+from pipe import serve
+from sizes import TEXT, Case
+
+
+def main() -> None:
+    model = peer.make_model(Case.from_argument()).eval()
+    tokenizer = transformers.BertTokenizerFast(vocab_file=sys.argv[2])
+
+    def text() -> list:
+        with torch.no_grad():
+            inputs = tokenizer([TEXT], return_tensors="pt", truncation=True, max_length=128)
+            return model(**inputs).logits.softmax(-1).tolist()
+
+    serve({"text": text}, tokens=len(tokenizer(TEXT)["input_ids"]))
+
+
+if __name__ == "__main__":
+    main()
