@@ -191,7 +191,8 @@ def test_two_devices_give_the_result_of_one(bert, two_devices):
         two_losses, two_values = _trained_losses(bert)
     np.testing.assert_allclose(two_losses, losses, atol=1e-5)
     for path, value in two_values.items():
-        np.testing.assert_allclose(value, values[path], atol=1e-5, err_msg=path)
+        # Adam makes whole steps, here of 0.01, of gradients that are little but rounding.
+        np.testing.assert_allclose(value, values[path], atol=3e-5, err_msg=path)
 
 
 def _dropout_losses(folder, strategy, **options) -> set[float]:
