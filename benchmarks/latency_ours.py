@@ -1,4 +1,4 @@
-"""A worker: our model as a SavedModel that takes text; its second argument is a vocabulary."""
+"""A worker: an export that takes text; its second argument is a vocabulary."""
 
 import sys
 import tempfile
@@ -8,35 +8,43 @@ import tensorflow as tf
 from pipe import serve
 from sizes import TEXT, Case
 
-from adapter_bert_tf import TaskModel
-from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
+from adapter_bert_tf import AdapterConfig, ClassificationHead, TaskModel, save_pack
+from adapter_bert_tf.base.base import Base
+from adapter_bert_tf.base.bert_config import BertConfig
+from adapter_bert_tf.base.load import make_encoder
+from adapter_bert_tf.encoder.variables import variables_by_path
+from adapter_bert_tf.serve.export import export_packs
+from adapter_bert_tf.text.inputs import IDS, encode
 from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import read_vocabulary
+from adapter_bert_tf.text.vocabulary import Vocabulary, read_vocabulary
 
 
-class _Export(tf.Module):
-    """Texts to probabilities."""
-
-    def __init__(self, model: TaskModel, tokenizer: Tokenizer):
-        super().__init__()
-        self.model, self.tokenizer = model, tokenizer
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def probabilities(self, texts: tf.Tensor) -> tf.Tensor:
-        rows = encode(self.tokenizer, texts, None, 128)
-        names = {"input_word_ids": IDS, "input_mask": MASK, "input_type_ids": SEGMENTS}
-        inputs = {name: rows[column].to_tensor() for name, column in names.items()}
-        return tf.nn.softmax(self.model(inputs, training=False))
+def _random_base(case: Case, vocabulary: Vocabulary) -> Base:
+    encoder = ours.make_model(case.but(adapter=0)).encoder
+    values = {path: variable.numpy() for path, variable in variables_by_path(encoder).items()}
+    config = BertConfig(
+        vocab_size=case.words,
+        hidden_size=case.width,
+        num_layers=case.layers,
+        num_attention_heads=case.heads,
+        inner_dim=4 * case.width,
+        max_sequence_length=512,
+        type_vocab_size=2,
+    )
+    return Base("random", config, vocabulary, lambda: iter(values.items()))
 
 
 def main() -> None:
-    tokenizer = Tokenizer(read_vocabulary(sys.argv[2]))
-    text = tf.constant([TEXT])
+    case = Case.from_argument()
+    base = _random_base(case, read_vocabulary(sys.argv[2]))
+    encoder = make_encoder(base, AdapterConfig(size=case.adapter))
     with tempfile.TemporaryDirectory() as folder:
-        tf.saved_model.save(_Export(ours.make_model(Case.from_argument()), tokenizer), folder)
-        loaded = tf.saved_model.load(folder)
-    tokens = int(encode(tokenizer, text, None, 128)[IDS].row_lengths()[0])
-    serve({"text": lambda: loaded.probabilities(text).numpy()}, tokens=tokens)
+        save_pack(TaskModel(encoder, ClassificationHead(2)), f"{folder}/pack")
+        version = export_packs(base, [f"{folder}/pack"], f"{folder}/model")
+        answer = tf.saved_model.load(version).signatures["serving_default"]
+    text = tf.constant([TEXT])
+    tokens = encode(Tokenizer(base.vocabulary), text, None, 128)[IDS].row_lengths()
+    serve({"text": lambda: answer(text=text)["probabilities"].numpy()}, tokens=int(tokens[0]))
 
 
 if __name__ == "__main__":
