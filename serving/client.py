@@ -1,8 +1,8 @@
 """Asks a model in TF Serving, over gRPC or REST.
 
-    python serving/client.py --model=bert --task=SST-2 --text="A fine film."
+    python serving/client.py --model=sst2 --text="A fine film."
     python serving/client.py --model=bert --task=MRPC --text="He left" --text_pair="He went" --rest
-    python serving/client.py --model=bert --question="Who left?" --context="He left."
+    python serving/client.py --model=squad --question="Who left?" --context="He left."
     python serving/client.py --model=bert --list
 
 Several rows: give each of these several times.
@@ -26,7 +26,9 @@ def ask_rest(address: str, model: str, signature: str, inputs: dict[str, list[st
         with urllib.request.urlopen(request) as response:
             outputs = json.load(response)["outputs"]
     except urllib.error.HTTPError as error:
-        raise SystemExit(f"error: {json.load(error)['error']}") from None
+        raise SystemExit(f"error: {error.read().decode()}") from None
+    except urllib.error.URLError as error:
+        raise SystemExit(f"error: {address}: {error.reason}") from None
     # A signature with one output is answered without its name.
     return outputs if isinstance(outputs, dict) else {"value": outputs}
 
@@ -49,10 +51,14 @@ def ask_grpc(address: str, model: str, signature: str, inputs: dict[str, list[st
         except grpc.RpcError as error:
             raise SystemExit(f"error: {error.details()}") from None
     outputs = {name: tf.make_ndarray(value) for name, value in response.outputs.items()}
-    return {
-        name: value.astype(str).tolist() if value.dtype == object else value.tolist()
-        for name, value in outputs.items()
-    }
+    return {name: _plain(value.tolist()) for name, value in outputs.items()}
+
+
+def _plain(value):
+    """Strings come as bytes."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _parse() -> argparse.Namespace:

@@ -24,8 +24,8 @@ CLIENT = pathlib.Path(__file__).parents[1] / "serving" / "client.py"
 def signatures(bert, tmp_path_factory) -> dict:
     folder = tmp_path_factory.mktemp("export")
     packs = [
-        make_pack(bert, folder / name, name, seed=i, max_seq_length=24, pair=name == "b")
-        for i, name in enumerate("ab")
+        make_pack(bert, folder / name, name, seed=i, max_seq_length=24, pair=name == "é")
+        for i, name in enumerate("aé")
     ]
     return load(export_packs(find_base(bert), packs, folder / "model"))
 
@@ -74,8 +74,7 @@ def rest_address(signatures):
 
 
 def _plain(value: tf.Tensor) -> list:
-    array = value.numpy()
-    return (array.astype(str) if array.dtype == object else array).tolist()
+    return json.loads(json.dumps(value.numpy().tolist(), default=bytes.decode))
 
 
 def _ask(*flags: str) -> subprocess.CompletedProcess:
@@ -84,16 +83,16 @@ def _ask(*flags: str) -> subprocess.CompletedProcess:
 
 
 def test_both_protocols_bring_the_same_answers(grpc_address, rest_address):
-    rows = ["--task=a", "--text=w1 w2", "--text_pair=", "--task=b", "--text=w3", "--text_pair=w4"]
+    rows = ["--task=a", "--text=w1 w2", "--text_pair=", "--task=é", "--text=w3", "--text_pair=w4"]
     over_grpc = _ask(f"--address={grpc_address}", *rows)
     over_rest = _ask(f"--address={rest_address}", "--rest", *rows)
     answers = [
         [json.loads(line) for line in done.stdout.splitlines()] for done in (over_grpc, over_rest)
     ]
     assert answers[0] == answers[1], over_grpc.stderr + over_rest.stderr
-    assert [row["label"].split("-")[0] for row in answers[0]] == ["a", "b"]
+    assert [row["label"].split("-")[0] for row in answers[0]] == ["a", "é"]
     listed = json.loads(_ask(f"--address={grpc_address}", "--list").stdout)
-    assert listed == {"task": ["a", "b"], "labels": [["a-0", "a-1"], ["b-0", "b-1"]]}
+    assert listed == {"task": ["a", "é"], "labels": [["a-0", "a-1"], ["é-0", "é-1"]]}
 
 
 def test_an_error_of_the_server_is_one_line(grpc_address, rest_address):
@@ -101,4 +100,12 @@ def test_an_error_of_the_server_is_one_line(grpc_address, rest_address):
     for flags in ([f"--address={grpc_address}"], [f"--address={rest_address}", "--rest"]):
         done = _ask(*flags, *row)
         assert done.returncode == 1
-        assert "[unknown task] [c] [known are a, b]" in done.stderr
+        assert "[unknown task] [c] [known are a" in done.stderr
+
+
+@pytest.mark.parametrize("protocol", [[], ["--rest"]])
+def test_without_a_server_it_is_one_line(protocol):
+    done = _ask("--address=127.0.0.1:9", "--text=w1", *protocol)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1

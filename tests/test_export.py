@@ -9,9 +9,9 @@ import pytest
 from tests.serve.tasks import TEXTS, ask, load, make_pack
 
 
-def _run(*flags: str) -> subprocess.CompletedProcess:
+def _run(*flags: str, cwd=None) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "adapter_bert_tf.export", *flags]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +49,9 @@ def test_packs_are_exported_and_added_and_shown(bert, packs, tmp_path):
         (["--packs=/nowhere", "--add_to=models/3"], "adapter_bert_tf.json: No such file"),
     ],
 )
-def test_wrong_input_ends_with_one_line(bert, flags, told):
-    done = _run(*(flag.replace("=BERT", f"={bert}") for flag in flags))
+def test_wrong_input_ends_with_one_line(bert, flags, told, tmp_path):
+    done = _run(*(flag.replace("=BERT", f"={bert}") for flag in flags), cwd=tmp_path)
     assert done.returncode == 1
     assert told in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
-    assert not os.path.exists("models")
+    assert not (tmp_path / "models").exists()

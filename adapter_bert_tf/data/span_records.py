@@ -77,4 +77,8 @@ def read_span_records(path: str) -> dict[str, tf.RaggedTensor | tf.Tensor]:
     start, end = columns.pop(_START), columns.pop(_END)
     if not len(start) == len(end) == int(columns[IDS].nrows()):
         raise UserError(f"{path}: has no {_START} and {_END}")
-    return {**columns, LABELS: tf.stack([start, end], axis=1)}
+    positions = tf.stack([start, end], axis=1)
+    ends = columns[IDS].row_lengths()[:, tf.newaxis]
+    if not bool(tf.reduce_all((positions >= 0) & (positions < ends))):
+        raise UserError(f"{path}: has positions outside of their rows")
+    return {**columns, LABELS: positions}

@@ -78,6 +78,8 @@ def read_json(path: str) -> Any:
         ) from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except ValueError as error:  # A number of thousands of digits.
+        raise UserError(f"{path}: not JSON of SQuAD: {error}") from None
     except RecursionError:
         raise UserError(f"{path}: not JSON of SQuAD: nested too deeply") from None
 
@@ -88,6 +90,8 @@ def _check_paragraph(path: str, paragraph: Any, where: str) -> None:
         here = f"{where}.qas[{q}]"
         _get(path, question, here, "id", str)
         _get(path, question, here, "question", str)
+        if question.get("answers") is not None:
+            _get(path, question, here, "answers", list)
         for n, answer in enumerate(question.get("answers") or []):
             _get(path, answer, f"{here}.answers[{n}]", "text", str)
             _get(path, answer, f"{here}.answers[{n}]", "answer_start", int)
@@ -158,7 +162,7 @@ def _is_impossible(question: dict, path: str, where: str, with_negative: bool) -
     if with_negative:
         impossible = question.get("is_impossible")
         if not isinstance(impossible, bool):
-            raise UserError(f"{path}: no 'is_impossible' in {where}, as v2.0 has it")
+            raise UserError(f"{path}: no true or false 'is_impossible' in {where}, as v2.0 has it")
         if impossible:
             return True
     answers = question.get("answers") or []

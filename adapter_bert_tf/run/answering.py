@@ -56,7 +56,10 @@ def load_answerer(
     pack = read_pack(pack_folder)
     if pack.head["kind"] != SpanHead.kind:
         raise UserError(f"{pack_folder}: is a {pack.head['kind']}, expected a {SpanHead.kind}")
-    encoder = load_encoder(bert, pack.adapter, config_file=config_file, vocab_file=vocab_file)
+    lower_case = (pack.vocabulary or {}).get("lower_case")
+    encoder = load_encoder(
+        bert, pack.adapter, config_file=config_file, vocab_file=vocab_file, lower_case=lower_case
+    )
     model = load_pack(encoder, pack_folder)
     sizes, decoding = WindowSizes.of(pack.inputs), Decoding.of(pack.inputs)
     tokenizer = tokenizer_for(encoder.base, sizes.max_seq_length)

@@ -43,12 +43,16 @@ class RunFolder:
         """Notes what the run was asked."""
         self.write_json(_SETTINGS, settings)
 
+    def asked(self) -> dict[str, Any]:
+        """What the run was asked; nothing before `claim`."""
+        path = self.file(_SETTINGS)
+        return read_json_object(path) if os.path.exists(path) else {}
+
     def refuse_other(self, settings: dict[str, Any]) -> None:
         """Refuses the folder of a run that was asked something else."""
-        path = self.file(_SETTINGS)
-        if not os.path.exists(path):
+        before = self.asked()
+        if not before:
             return
-        before = read_json_object(path)
         now = json.loads(json.dumps(settings))
         for name in sorted(before.keys() | now.keys()):
             if before.get(name) != now.get(name):

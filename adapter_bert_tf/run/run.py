@@ -188,6 +188,13 @@ class Run:
             settings.bert, settings.bert_config_file, settings.vocab_file, settings.do_lower_case
         )
         pack = self.folder.pack if settings.do_train or not settings.pack else settings.pack
+        theirs = read_pack(pack).inputs
+        for name, value in self.task.inputs.items():
+            if name in theirs and theirs[name] != value:
+                raise UserError(
+                    f"--export_dir: {pack} has {name}={theirs[name]}, this run {value}; an export "
+                    "would answer otherwise"
+                )
         print(f"exported: {export_packs(base, [pack], settings.export_dir)}")
 
     def _compile(self, settings: RunSettings, steps: int) -> None:

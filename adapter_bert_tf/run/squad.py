@@ -1,6 +1,8 @@
 """A SQuAD run, from a file of questions to answers and their score."""
 
+import dataclasses
 import json
+import os
 from typing import Any
 
 import tensorflow as tf
@@ -49,13 +51,34 @@ class SquadRun(Run):
 
     def run(self) -> bool:
         """Does what the settings ask; False if a signal ended it early."""
-        if self.settings.do_train:
-            if not self.train(self.settings):
-                return False
-        else:
+        settings = self.settings
+        if not settings.do_train:
+            self._refuse_other_questions()
             self._predict()
-        self.export(self.settings)
+        else:
+            before = self.folder.results()
+            if not self.train(settings):
+                return False
+            if "steps" in before and self._asks_anew(before["settings"]):
+                self._predict()
+        self.export(settings)
         return True
+
+    def _refuse_other_questions(self) -> None:
+        """The answers of a run are not replaced by those to another file."""
+        before, now = self.folder.asked().get("predict_file"), self.settings.predict_file
+        if before not in (None, now):
+            raise UserError(
+                f"--output_dir={self.folder.path}: has the answers to {before}; give another "
+                f"folder, and --pack={self.folder.pack}"
+            )
+
+    def _asks_anew(self, before: dict[str, Any]) -> bool:
+        """Whether a finished run has not answered yet, or would choose its answers otherwise."""
+        now = dataclasses.asdict(self.settings)
+        names = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
+        other = any(before.get(name) != now[name] for name in names)
+        return other or not os.path.exists(self.folder.file("predictions.json"))
 
     def _predict(self) -> None:
         evaluate, _ = self.evaluation()

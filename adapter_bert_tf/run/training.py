@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -154,7 +155,10 @@ class Trainer:
 
 def _values(history: list[dict[str, float]], metric: str | None) -> list[float]:
     """What the epochs are compared by; without a metric a later one is better."""
-    return [entry[metric] if metric else epoch for epoch, entry in enumerate(history)]
+    # Epochs before a run was asked for the metric don't have it.
+    return [
+        entry.get(metric, -math.inf) if metric else epoch for epoch, entry in enumerate(history)
+    ]
 
 
 class _Saver(tf_keras.callbacks.Callback):

@@ -1,5 +1,7 @@
 """The model card of an export."""
 
+import shlex
+
 import tensorflow as tf
 
 from adapter_bert_tf.serve.examples import Examples, as_json
@@ -63,7 +65,7 @@ def _row(task: Task) -> str:
         metrics or "unknown",
         task.pack.tuning.method + (f" of size {adapter.size}" if adapter else ""),
     )
-    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+    return f"| {' | '.join(' '.join(cell.replace('|', '&#124;').split()) for cell in cells)} |"
 
 
 def _signature(name: str, function, model: str, request: str) -> list[str]:
@@ -76,7 +78,7 @@ def _signature(name: str, function, model: str, request: str) -> list[str]:
         "",
         f"`{name}` takes {takes}; answers {answers}.",
         "",
-        f"    curl -d '{request}' \\",
+        f"    curl -d {shlex.quote(request)} \\",
         f"        http://localhost:8501/v1/models/{model}:predict",
     ]
 

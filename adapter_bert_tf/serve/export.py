@@ -44,7 +44,7 @@ def export_packs(base: Base, packs: Sequence[str], export_dir: str) -> str:
 
 def add_packs(exported: str, packs: Sequence[str]) -> str:
     """Exports task packs with those of another version; returns the new version's folder."""
-    version = find_version(os.path.dirname(os.path.abspath(exported)))
+    version = _next_version(os.path.dirname(os.path.abspath(exported)))
     base, tasks = read_export(exported)
     _write(read_service(base, packs, before=tasks), version)
     return version
@@ -59,6 +59,10 @@ def find_version(export_dir: str) -> str:
         return folder
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UserError(f"{export_dir}: expected a folder")
+    return _next_version(folder)
+
+
+def _next_version(folder: str) -> str:
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return os.path.join(folder, str(1 + max((int(n) for n in names if n.isdecimal()), default=0)))
 

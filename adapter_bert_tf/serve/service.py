@@ -17,6 +17,7 @@ from adapter_bert_tf.head.span import SpanHead
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import Pack, read_pack
 from adapter_bert_tf.text.vocabulary import Vocabulary
+from adapter_bert_tf.text.windows import WindowSizes
 
 _DEFAULT_LENGTH = 128
 # Tasks may differ in sizes, sites and layers, but one graph computes them all.
@@ -57,6 +58,8 @@ class Task:
     @property
     def max_seq_length(self) -> int:
         """Tokens of a row at the most."""
+        if self.asks:
+            return WindowSizes.of(self.pack.inputs).max_seq_length
         return int(self.pack.inputs.get("max_seq_length", _DEFAULT_LENGTH))
 
     @property
@@ -88,16 +91,13 @@ class Service:
         names = [task.name for task in self.tasks]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
-            raise UserError(f"--packs: several are called {some(twice)}; one name, one pack")
+            raise UserError(f"--packs: several tasks are called {some(twice)}; rename a folder")
         for task in self.tasks:
             self._check(task)
 
     def _check(self, task: Task) -> None:
-        if len(self.tasks) > 1 and task.changes_base():
-            raise UserError(
-                f"{task.name}: its tuning ({task.pack.tuning.method}) changes the base, so it "
-                "can't share one; export it alone"
-            )
+        if len(self.tasks) > 1:
+            _refuse_changed_base(task)
         longest = self.base.config.max_sequence_length
         if not 3 <= task.max_seq_length <= longest:
             raise UserError(
@@ -139,6 +139,14 @@ class Service:
         )
 
 
+def _refuse_changed_base(task: Task) -> None:
+    if task.changes_base():
+        raise UserError(
+            f"{task.name}: its tuning ({task.pack.tuning.method}) changes the base, so it "
+            "can't share one; export it alone"
+        )
+
+
 def read_service(base: Base, folders: Sequence[str], before: Sequence[Task] = ()) -> Service:
     """Reads task packs onto the base that they were tuned on.
 
@@ -147,6 +155,8 @@ def read_service(base: Base, folders: Sequence[str], before: Sequence[Task] = ()
       folders: The packs' folders.
       before: Tasks that are served already.
     """
+    for task in before:
+        _refuse_changed_base(task)
     encoders: dict[AdapterConfig | None, AdapterBertEncoder] = {}
     values: dict[str, np.ndarray] = {}
     tasks = list(before)
@@ -161,7 +171,10 @@ def read_service(base: Base, folders: Sequence[str], before: Sequence[Task] = ()
         # Onto an encoder, because that checks everything.
         variables = load_pack(encoders[design], folder).variables_by_path()
         tensors = {path: variables[path].numpy() for path in pack.variables}
-        tasks.append(Task(pack.task or _name_of(folder), pack, tensors))
+        taken = {task.name for task in tasks}
+        # Tables of one's own are often called alike, and the runs' folders not.
+        name = pack.task if pack.task and pack.task not in taken else _name_of(folder)
+        tasks.append(Task(name, pack, tensors))
         if tasks[-1].changes_base():
             values |= {path: tensors[path] for path in tensors.keys() & values.keys()}
     return Service(base, values, tuple(tasks))

@@ -93,7 +93,7 @@ def test_training_takes_one_answer():
 def test_questions_without_answers_are_for_v2():
     with pytest.raises(UserError, match="--version_2_with_negative"):
         to_train(_articles(answers=[]), "file", False)
-    with pytest.raises(UserError, match="no 'is_impossible'"):
+    with pytest.raises(UserError, match="no true or false 'is_impossible'"):
         to_train(_articles(answers=[]), "file", True)
     questions = to_train(_articles(answers=[], is_impossible=True), "file", True)
     assert questions.answers == [None]

@@ -185,7 +185,7 @@ def _refused(bert: str, folders: list[str], model: pathlib.Path, told: str) -> N
 
 def test_packs_that_do_not_go_together_are_refused(bert, packs, tmp_path):
     model = tmp_path / "model"
-    _refused(bert, [packs["one"], packs["one"]], model, "several are called one")
+    _refused(bert, [packs["one"], packs["one"]], model, "several tasks are called one")
     full = make_pack(
         bert, tmp_path / "f", "f", adapter=None, tuning=Tuning("full"), max_seq_length=LENGTH
     )

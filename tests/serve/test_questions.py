@@ -13,10 +13,10 @@ from adapter_bert_tf.head.span import SpanHead
 from adapter_bert_tf.pack.model import save_pack
 from adapter_bert_tf.run.squad import SquadRun
 from adapter_bert_tf.run.squad_settings import SquadSettings
-from adapter_bert_tf.serve.export import export_packs
+from adapter_bert_tf.serve.export import add_packs, export_packs
 from adapter_bert_tf.tuning.task_model import TaskModel
 from tests import squad_lib
-from tests.serve.tasks import load, make_pack
+from tests.serve.tasks import TEXTS, ask, expected, load, make_pack
 
 SIZES = {"max_seq_length": 32, "doc_stride": 8, "max_query_length": 8}
 
@@ -109,12 +109,24 @@ def test_questions_and_classes_in_one_export(bert, tmp_path):
     questions, contexts = ["w1", "w2"] * 2, ["w3 w4 w5 w6", "w7 w8"] * 2
     names = ["squad", "squad", "other", "other"]
     found = _ask(signatures["answer"], questions, contexts, task=names)
-    expected = _ask(alone["answer"], questions[:2], contexts[:2])
-    assert found["answer"][:2].tolist() == expected["answer"].tolist()
-    np.testing.assert_allclose(found["score"][:2], expected["score"], atol=1e-5)
+    squad = _ask(alone["answer"], questions[:2], contexts[:2])
+    assert found["answer"][:2].tolist() == squad["answer"].tolist()
+    np.testing.assert_allclose(found["score"][:2], squad["score"], atol=1e-5)
     with pytest.raises(tf.errors.InvalidArgumentError, match="known are squad, other"):
         _ask(signatures["answer"], ["w1"], ["w2"], task=["a"])
-    assert signatures["serving_default"](text=tf.constant(["w1"]), task=tf.constant(["a"]))
+    answers = ask(signatures["serving_default"], text=TEXTS, task=["a"] * len(TEXTS))
+    np.testing.assert_allclose(answers["probabilities"], expected(bert, packs[0]), atol=1e-5)
+
+
+def test_questions_are_added_to_an_export_and_answered_with_the_same_bits(bert, tmp_path):
+    packs = [_pack(bert, tmp_path / "squad"), make_pack(bert, tmp_path / "a", "a")]
+    first = export_packs(find_base(bert), packs[:1], str(tmp_path / "model"))
+    second = add_packs(first, packs[1:])
+    questions, contexts = ["w1", "w2"], ["w3 w4 w5 w6", "w7 w8"]
+    before = _ask(load(first)["answer"], questions, contexts)
+    after = _ask(load(second)["answer"], questions, contexts, task=["squad"] * 2)
+    for name, values in before.items():
+        assert values.tolist() == after[name].tolist()
 
 
 def test_packs_that_cut_contexts_in_another_way_are_told(bert, tmp_path):
