@@ -45,8 +45,16 @@ def test_packs_are_exported_and_added_and_shown(bert, packs, tmp_path):
         (["--export_dir=models/m"], "--packs: expected the folders of task packs"),
         (["--packs=/nowhere"], "--export_dir, or --add_to: expected one"),
         (["--packs=/nowhere", "--export_dir=models/m", "--bert=BERT"], "/nowhere/pack.json"),
-        (["--packs=/nowhere", "--export_dir=models/m", "--bert=minilmm"], "did you mean minilm"),
-        (["--packs=/nowhere", "--add_to=models/3"], "adapter_bert_tf.json: No such file"),
+        pytest.param(
+            ["--packs=/nowhere", "--export_dir=models/m", "--bert=minilmm"],
+            "did you mean minilm",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["--packs=/nowhere", "--add_to=models/3"],
+            "adapter_bert_tf.json: No such file",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_wrong_input_ends_with_one_line(bert, flags, told, tmp_path):
