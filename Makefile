@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN = .venv/bin
 
-.PHONY: demo test test-all lint bench bench-serving clean
+.PHONY: demo test test-all lint bench clean
 
 .venv/.installed: pyproject.toml requirements.txt requirements-dev.txt requirements-embedded.txt
 	$(PYTHON) -m venv .venv
@@ -27,9 +27,6 @@ lint: .venv/.installed
 
 bench: .venv/.installed
 	$(BIN)/python benchmarks/run.py
-
-bench-serving: .venv/.installed
-	$(BIN)/python benchmarks/serving_speed.py
 
 clean:
 	rm -rf .venv .venv-peer

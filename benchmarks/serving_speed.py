@@ -7,8 +7,8 @@ Batches of 32 rows of six tasks, drawn from the tasks' dev sets, on MiniLM with 
 - mixed / single: the export of six tasks against that of one, on the same tokens.
 - 200 / 6: an export of 200 tasks against that of six, likewise.
 - peer / ours: Hugging Face's `adapters` with PyTorch, which switches adapters for each group of
-  rows, against the export of six; raw text in, probabilities out. `--peer` is the Python of a
-  virtual environment that has it; `.venv-peer` is built if there is none.
+  rows, against the export of six; raw text in, probabilities out. PEER_PYTHON names a
+  Python that has it; without, `.venv-peer` is built.
 - memory: what a process holds after loading and answering a row: six tasks in one export against
   six exports; and what 199 more tasks add, against the size of their packs.
 """
@@ -19,7 +19,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import venv
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # As in our programs: see entry.py. TF Serving's own default is 1 on newer CPUs.
@@ -29,6 +28,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  Its operations are in the exports.
 from absl import app, flags, logging
+from environments import peer_python
 from serving_rows import TASKS, Row, make_packs, mixed_batches, multiply_pack, read_rows
 from timing import fastest, load_line
 
@@ -42,7 +42,6 @@ _BERT = flags.DEFINE_string("bert", "minilm", "The base; the peer needs a Huggin
 _BATCHES = flags.DEFINE_integer("batches", 8, "Batches of 32 rows.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Calls for each batch, of which the fastest counts.")
 _MANY = flags.DEFINE_integer("many", 200, "Tasks in the large export.")
-_PEER = flags.DEFINE_string("peer", None, "Python with torch and adapters.")
 _FOLDER = flags.DEFINE_string("folder", None, "Keeps the exports there, for another run.")
 _MEMORY = flags.DEFINE_list("memory", None, "Only prints what loading these exports takes.")
 
@@ -86,19 +85,6 @@ class _Peer:
         """What it takes for a batch, as it says."""
         print(json.dumps(batch), file=self._process.stdin, flush=True)
         return float(self._process.stdout.readline())
-
-
-def _peer_python() -> str:
-    if _PEER.value:
-        return _PEER.value
-    folder = os.path.join(os.path.dirname(__file__), "..", ".venv-peer")
-    python = os.path.join(folder, "bin", "python")
-    if not os.path.exists(python):
-        venv.create(folder, with_pip=True)
-        subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "torch==2.13.0", "adapters"], check=True
-        )
-    return python
 
 
 def _memory(versions: list[str]) -> float:
@@ -220,7 +206,7 @@ def _run(folder: str) -> None:
 
 def _compare_with_peer(ours, model: str, batches: list[list[Row]]) -> None:
     """The peer's time is its own: handing it the batch is not counted."""
-    peer = _Peer(_peer_python(), model)
+    peer = _Peer(peer_python(), model)
     theirs, mine = 0.0, 0.0
     for batch in batches:
         request = _texts(batch)
