@@ -1,5 +1,8 @@
 """How the step grows with tokens and layers."""
 
+import contextlib
+import functools
+
 from environments import our_worker
 from sizes import BERT_BASE, Case
 from timing import fastest
@@ -17,12 +20,10 @@ def growth() -> dict[str, dict[int, float]]:
 
 
 def _steps(cases: dict[int, Case]) -> dict[int, float]:
-    seconds = {}
-    for number, case in cases.items():
-        with our_worker(case) as worker:
-            step = {"step": lambda worker=worker: worker.seconds("step")}
-            seconds[number] = fastest(step, _ROUNDS)["step"]
-    return seconds
+    with contextlib.ExitStack() as stack:
+        workers = {n: stack.enter_context(our_worker(case)) for n, case in cases.items()}
+        steps = {n: functools.partial(worker.seconds, "step") for n, worker in workers.items()}
+        return fastest(steps, _ROUNDS)
 
 
 def lines(found: dict[str, dict[int, float]]) -> list[str]:

@@ -3,9 +3,12 @@
 import os
 import time
 from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+Name = TypeVar("Name")
 
 
-def fastest(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def fastest(candidates: Mapping[Name, Callable[[], object]], rounds: int) -> dict[Name, float]:
     """Returns the seconds of the fastest call of each candidate, called in turn.
 
     A candidate that answers a number has timed itself.

@@ -8,6 +8,7 @@ from adapter_bert_tf import AdapterConfig, UserError, load_encoder, load_pack, r
 from adapter_bert_tf.base.tf_checkpoint import write_checkpoint
 from adapter_bert_tf.pack.original import import_checkpoint
 from tests import tiny
+from tests.programs import run_quickly
 
 SIZE = 4
 
@@ -86,7 +87,10 @@ def test_wrong_flags_end_with_one_line_and_write_nothing(original, tmp_path, cha
         "output_dir": "imported",
     } | changes
     before = sorted(path.name for path in (tmp_path / "original").iterdir())
-    done = _run(*(f"--{name}={original}/{value}" for name, value in flags.items()))
+    done = run_quickly(
+        "adapter_bert_tf.import_checkpoint",
+        *(f"--{name}={original}/{value}" for name, value in flags.items()),
+    )
     assert done.returncode == 1
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
@@ -119,7 +123,8 @@ def test_a_checkpoint_without_a_head_is_told(original, tmp_path):
     tensors = _original_tensors()
     del tensors["output_bias"]
     write_checkpoint(f"{original}/model.ckpt-9", tensors)
-    done = _run(
+    done = run_quickly(
+        "adapter_bert_tf.import_checkpoint",
         f"--bert_config_file={original}/bert_config.json",
         f"--checkpoint={original}/model.ckpt-9",
         f"--output_dir={tmp_path}/imported",

@@ -16,6 +16,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from tests import tiny
+from tests.programs import run_quickly
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "run_classifier.py"
 
@@ -161,7 +162,7 @@ def _weights(folder: pathlib.Path) -> str:
 
 
 _KILLS = [
-    (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM),
+    (signal.SIGKILL, signal.SIGTERM),
     pytest.param((signal.SIGKILL,) * 5, marks=pytest.mark.slow),
 ]
 
@@ -193,7 +194,7 @@ def _checkpoints(folder: pathlib.Path) -> set[str]:
     return {path.name for path in (folder / "checkpoints").glob("*.index")}
 
 
-def _wait_for(condition, seconds: float = 120) -> None:
+def _wait_for(condition, seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -268,9 +269,10 @@ def test_wrong_input_ends_with_one_line(files, run, flags, told):
     folder, _ = run
     before = sorted(os.listdir(folder))
     start = time.monotonic()
-    done = _run(*files, "--num_train_epochs=6", f"--output_dir={folder}", *flags)
+    flags = [*files, "--num_train_epochs=6", f"--output_dir={folder}", *flags]
+    done = run_quickly("run_classifier.py", *flags)
     assert done.returncode == 1
     assert told in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
-    assert time.monotonic() - start < 40
+    assert time.monotonic() - start < 20
     assert sorted(os.listdir(folder)) == before

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.programs import run_quickly
+
 ROOT = pathlib.Path(__file__).parents[1]
 
 
@@ -44,19 +46,13 @@ def files(tmp_path_factory, bert) -> list[str]:
     ]
 
 
-def _start(*flags: str, program: tuple[str, ...] = ("run_squad.py",), code: int = 0):
-    done = subprocess.run(
-        [sys.executable, *program, *flags], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def run(files, tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("runs") / "squad"
-    out = _start(*files, f"--output_dir={folder}").stdout
-    assert "SQuAD v1.1: span" in out
+    command = [sys.executable, "run_squad.py", *files, f"--output_dir={folder}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SQuAD v1.1: span" in done.stdout
     return folder
 
 
@@ -77,35 +73,37 @@ def test_writes_answers_and_scores(run):
 
 def test_a_finished_run_says_so(run, files):
     before = (run / "predictions.json").stat().st_mtime_ns
-    assert "is finished" in _start(*files, f"--output_dir={run}").stdout
+    done = run_quickly("run_squad.py", *files, f"--output_dir={run}")
+    assert "is finished" in done.stdout
     assert (run / "predictions.json").stat().st_mtime_ns == before
 
 
 def test_scores_a_file(run, files):
     data = next(flag for flag in files if "predict_file" in flag).split("=")[1]
-    program = ("-m", "adapter_bert_tf.squad_evaluate")
-    out = _start(data, str(run / "predictions.json"), program=program).stdout
-    assert json.loads(out) == pytest.approx(_json(run / "eval_results.json")["metrics"])
+    program = "adapter_bert_tf.squad_evaluate"
+    done = run_quickly(program, data, str(run / "predictions.json"))
+    assert json.loads(done.stdout) == pytest.approx(_json(run / "eval_results.json")["metrics"])
 
 
 def test_answers_a_question(run, bert, tmp_path):
     context = tmp_path / "context.txt"
     context.write_text("w3 w4\nw5  w0 é w6. " * 200)
-    out = _start(
+    done = run_quickly(
+        "adapter_bert_tf.answer",
         f"--pack={run / 'pack'}",
         f"--bert={bert}",
         f"--context={context}",
         "w1 w2?",
-        program=("-m", "adapter_bert_tf.answer"),
-    ).stdout
-    answer, _, place = (line.split(maxsplit=1)[1] for line in out.splitlines())
+    )
+    answer, _, place = (line.split(maxsplit=1)[1] for line in done.stdout.splitlines())
     start, end = (int(word.replace(",", "")) for word in place.split()[1:4:2])
     assert " ".join(context.read_text()[start:end].split()) == answer
 
 
 def test_wrong_input_is_told_in_one_line(files, tmp_path):
     flags = [*files, "--train_file=README.md", f"--output_dir={tmp_path / 'run'}"]
-    done = _start(*flags, code=1)
+    done = run_quickly("run_squad.py", *flags, cwd=ROOT)
+    assert done.returncode == 1
     assert "README.md: not JSON: Expecting value at line 1, column 1" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "run").exists()

@@ -1,48 +1,97 @@
 """The adapters of each row's task."""
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.encoder.activations import get_activation
 from adapter_bert_tf.encoder.adapter import INNER_EPSILON
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.serve.batch import Batch
 from adapter_bert_tf.serve.layer_norm import normalize
-from adapter_bert_tf.serve.rows import Batch
-from adapter_bert_tf.serve.table import Table
+from adapter_bert_tf.serve.rows import by_task
+from adapter_bert_tf.serve.values import Values
 
 
-class TaskAdapter(tf_keras.layers.Layer):
-    """Takes the place of `Adapter`; computes each task's tokens with the task's bottleneck.
+class Bottlenecks:
+    """Computes what adapters add: each task's tokens with the task's bottleneck.
 
     The bottleneck of a task without adapters is of size 0: it adds exactly nothing.
 
+    One function of the graph does it for all layers and sites.
+
     Args:
-      batch: The rows.
       config: What the tasks' designs have in common.
-      tables: The adapters' variables by their path below the adapter.
+      values: The tasks' variables.
+      width: Of the encoder.
     """
 
-    def __init__(self, batch: Batch, config: AdapterConfig, tables: dict[str, Table], **kwargs):
-        super().__init__(**kwargs)
-        self._batch, self._config, self._tables = batch, config, tables
+    def __init__(self, config: AdapterConfig, values: Values, width: int):
+        self.config = config
+        self._values, self._width = values, width
         self._activation = get_activation(config.activation)
+        numbers = tf.TensorSpec([None], tf.int32)
+        tokens = tf.TensorSpec([None, width], tf.float32)
+        self._updates = tf.function(self._by_task, [tokens, *[numbers] * 3], autograph=False)
+
+    def at(self, prefix: str) -> list[int]:
+        """The numbers of the variables of the adapter at that path."""
+        return [self._values.number(f"{prefix}/{name}") for name in self._names()]
+
+    def updates(self, tokens: tf.Tensor, batch: Batch, place: Sequence[int]) -> tf.Tensor:
+        """What the adapter with the variables of those numbers makes of `[tokens, width]`."""
+        rows = batch.rows
+        return self._updates(tokens, rows.groups, rows.group_tokens, tf.constant(place, tf.int32))
+
+    def _names(self) -> list[str]:
+        names = [
+            f"{layer}/{part}"
+            for layer in (*self.config.narrow_layers(), "up")
+            for part in ("kernel", "bias")
+        ]
+        return ["layer_norm/gamma", "layer_norm/beta", *names] if self.config.layer_norm else names
+
+    def _by_task(
+        self, tokens: tf.Tensor, tasks: tf.Tensor, sizes: tf.Tensor, place: tf.Tensor
+    ) -> tf.Tensor:
+        paths = dict(zip(self._names(), tf.unstack(place, len(self._names())), strict=True))
+
+        def project(layer: str, task: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+            kernel = self._values.matrix(paths[f"{layer}/kernel"], task)
+            bias = self._values.vector(paths[f"{layer}/bias"], task)
+            return tf.nn.bias_add(tf.matmul(x, kernel), bias)
+
+        def bottleneck(task: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+            if self.config.layer_norm:
+                gamma, beta = (
+                    self._values.vector(paths[f"layer_norm/{name}"], task)
+                    for name in ("gamma", "beta")
+                )
+                x = normalize(x, gamma, beta, INNER_EPSILON)
+            for layer in self.config.narrow_layers():
+                x = self._activation(project(layer, task, x))
+            return project("up", task, x)
+
+        return by_task(tokens, tasks, sizes, bottleneck, self._width)
+
+
+class TaskAdapter(tf_keras.layers.Layer):
+    """Takes the place of `Adapter`.
+
+    Args:
+      batch: The rows.
+      bottlenecks: What computes them.
+      prefix: The adapter's path.
+    """
+
+    def __init__(self, batch: Batch, bottlenecks: Bottlenecks, prefix: str, **kwargs):
+        super().__init__(**kwargs)
+        self._batch, self._bottlenecks = batch, bottlenecks
+        self._place = bottlenecks.at(prefix)
 
     def call(self, inputs):
-        output, source = inputs if self._config.parallel else (inputs, inputs)
-        width = output.shape[-1]
-        update = self._batch.rows.tokens_by_task(source[0], self._bottleneck, width)[None]
-        return output * (1 + update) if self._config.multiplicative else output + update
-
-    def _bottleneck(self, task: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-        if self._config.layer_norm:
-            gamma, beta = (
-                self._tables[f"layer_norm/{name}"].of(task) for name in ("gamma", "beta")
-            )
-            x = normalize(x, gamma, beta, INNER_EPSILON)
-        for name in self._config.narrow_layers():
-            x = self._activation(self._project(name, task, x))
-        return self._project("up", task, x)
-
-    def _project(self, name: str, task: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-        kernel, bias = (self._tables[f"{name}/{part}"].of(task) for part in ("kernel", "bias"))
-        return tf.nn.bias_add(tf.matmul(x, kernel), bias)
+        config = self._bottlenecks.config
+        output, source = inputs if config.parallel else (inputs, inputs)
+        update = self._bottlenecks.updates(source[0], self._batch, self._place)[None]
+        return output * (1 + update) if config.multiplicative else output + update

@@ -15,10 +15,10 @@ from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.pack.pack import parse_pack
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.service import Service, Task
-from adapter_bert_tf.serve.table import split
+from adapter_bert_tf.serve.values import split
 from adapter_bert_tf.text.vocabulary import Vocabulary
 
-FORMAT = 1
+FORMAT = 2
 EXTRA = "assets.extra"
 _FILE = os.path.join(EXTRA, "adapter_bert_tf.json")
 
@@ -30,7 +30,7 @@ def tracked(model: ServedModel) -> tf.Module:
     """
     module = tf.Module()
     module.base = list(model.base.values())
-    module.tables = [table.variable for table in model.tables.values()]
+    module.tasks, module.places = model.values.variables
     return module
 
 
@@ -42,7 +42,7 @@ def describe(service: Service, model: ServedModel) -> str:
         "origin": base.origin,
         "config": dataclasses.asdict(base.config),
         "base": list(model.base),
-        "tables": {path: table.layout() for path, table in model.tables.items()},
+        "values": model.values.layout(),
         "tasks": [
             {"name": task.name, "pack": json.loads(task.pack.to_json())} for task in service.tasks
         ],
@@ -72,20 +72,14 @@ def read_export(folder: str) -> tuple[Base, list[Task]]:
 
 
 def _read(raw: dict[str, Any], reader, path: str) -> tuple[Base, list[Task]]:
-    def values(name: str, number: int) -> np.ndarray:
-        return reader.get_tensor(f"{name}/{number}/.ATTRIBUTES/VARIABLE_VALUE")
+    def values(name: str) -> np.ndarray:
+        return reader.get_tensor(f"{name}/.ATTRIBUTES/VARIABLE_VALUE")
 
-    base = {name: values("base", i) for i, name in enumerate(raw["base"])}
+    base = {name: values(f"base/{i}") for i, name in enumerate(raw["base"])}
     packs = [(task["name"], parse_pack(task["pack"], path)) for task in raw["tasks"]]
-    tensors: list[dict[str, np.ndarray]] = [{} for _ in packs]
-    for number, (name, layout) in enumerate(raw["tables"].items()):
-        default, arrays = split(values("tables", number), layout)
-        # The others are adapters and heads of size 0.
-        if is_layer_norm(name):
-            base[name] = default
-        for of_task, array in zip(tensors, arrays, strict=True):
-            if array is not None:
-                of_task[name] = array
+    defaults, tensors = split(values("tasks"), raw["values"])
+    # The others are adapters and heads of size 0.
+    base |= {name: default for name, default in defaults.items() if is_layer_norm(name)}
     tasks = [Task(name, pack, own) for (name, pack), own in zip(packs, tensors, strict=True)]
     vocabulary = Vocabulary(tuple(raw["tokens"]), raw["lower_case"])
     config = BertConfig(**raw["config"])

@@ -1,6 +1,6 @@
 """The encoder of many tasks."""
 
-from collections.abc import Mapping
+import dataclasses
 
 import tensorflow as tf
 import tf_keras
@@ -9,12 +9,23 @@ from official.nlp.modeling import layers
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
-from adapter_bert_tf.serve.adapter import TaskAdapter
-from adapter_bert_tf.serve.attention import RowAttention
-from adapter_bert_tf.serve.layer_norm import TaskLayerNorm
-from adapter_bert_tf.serve.rows import POSITIONS, Batch, Rows
-from adapter_bert_tf.serve.table import Table
+from adapter_bert_tf.serve.adapter import Bottlenecks, TaskAdapter
+from adapter_bert_tf.serve.attention import Loop, RowAttention
+from adapter_bert_tf.serve.batch import Batch
+from adapter_bert_tf.serve.layer_norm import Norms, TaskLayerNorm
+from adapter_bert_tf.serve.rows import POSITIONS, Rows
+from adapter_bert_tf.serve.values import Values
 from adapter_bert_tf.text.inputs import IDS, SEGMENTS
+
+
+@dataclasses.dataclass(frozen=True)
+class _Shared:
+    """What the layers have in common: a part of the graph for each of them would be the same."""
+
+    batch: Batch
+    norms: Norms
+    bottlenecks: Bottlenecks | None
+    attention: Loop
 
 
 class TaskEncoder(AdapterBertEncoder):
@@ -24,29 +35,47 @@ class TaskEncoder(AdapterBertEncoder):
     by such as know where the rows begin, and of which task they are.
 
     Args:
-      tables: What the tasks bring, by path.
+      values: What the tasks bring.
       adapter: What their adapters have in common, with every layer and site that one has.
-      **kwargs: The arguments of `AdapterBertEncoder`.
+      hidden_size: Width of the outputs.
+      norm_epsilon: Epsilon of every LayerNorm.
+      **kwargs: The other arguments of `AdapterBertEncoder`.
     """
 
-    def __init__(self, tables: Mapping[str, Table], adapter: AdapterConfig | None, **kwargs):
-        # What Keras tracks can't be set before its own __init__, which asks for the blocks.
-        self.__dict__["_batch"], self.__dict__["_tables"] = Batch(), tables
-        super().__init__(adapter=adapter, **kwargs)
-        self._embedding_norm_layer = task_layer_norm(
-            self._embedding_norm_layer, "embeddings/layer_norm", self._batch, tables
+    def __init__(
+        self,
+        values: Values,
+        adapter: AdapterConfig | None,
+        *,
+        hidden_size: int,
+        norm_epsilon: float,
+        **kwargs,
+    ):
+        shared = _Shared(
+            Batch(),
+            Norms(values, hidden_size, norm_epsilon),
+            Bottlenecks(adapter, values, hidden_size) if adapter else None,
+            Loop(),
+        )
+        # Keras lets nothing be set before its own __init__, which asks for the blocks.
+        self.__dict__["_shared"] = shared
+        super().__init__(
+            adapter=adapter, hidden_size=hidden_size, norm_epsilon=norm_epsilon, **kwargs
+        )
+        self._embedding_norm_layer = TaskLayerNorm(
+            shared.batch, shared.norms, "embeddings/layer_norm"
         )
         self._position_embedding_layer = _Positions(
-            self._batch, **self._position_embedding_layer.get_config()
+            shared.batch, **self._position_embedding_layer.get_config()
         )
         self._attention_mask_layer = _NoMask()
 
     def _block(self, index: int) -> AdapterEncoderBlock:
-        return _TaskBlock(self._batch, self._tables, **super()._block(index).get_config())
+        return _TaskBlock(self._shared, **super()._block(index).get_config())
 
     def encode(self, rows: Rows) -> dict[str, tf.Tensor]:
         """Returns `sequence_output`, `[tokens, width]`, and `pooled_output`, `[rows, width]`."""
-        self._batch.rows = rows
+        self._shared.batch.set(rows)
         ids = rows.ids[None]
         encoded = self(
             {"input_word_ids": ids, "input_mask": ids, "input_type_ids": rows.segments[None]}
@@ -65,40 +94,26 @@ class TaskEncoder(AdapterBertEncoder):
 class _TaskBlock(AdapterEncoderBlock):
     """A Transformer layer on rows without padding, with the tasks' own layers."""
 
-    def __init__(self, batch: Batch, tables: Mapping[str, Table], **kwargs):
+    def __init__(self, shared: _Shared, **kwargs):
         super().__init__(**kwargs)
-        self._batch, self._tables = batch, tables
+        self._shared = shared
 
     def build(self, input_shape):
         super().build(input_shape)
-        self._attention_layer = RowAttention.like(self._attention_layer, batch=self._batch)
+        self._attention_layer = RowAttention.like(
+            self._attention_layer, batch=self._shared.batch, loop=self._shared.attention
+        )
         self._attention_layer_norm = self._norm(self._attention_layer_norm)
         self._output_layer_norm = self._norm(self._output_layer_norm)
 
     def _norm(self, layer: tf_keras.layers.LayerNormalization) -> TaskLayerNorm:
-        return task_layer_norm(layer, f"{self.name}/{layer.name}", self._batch, self._tables)
+        return TaskLayerNorm(self._shared.batch, self._shared.norms, f"{self.name}/{layer.name}")
 
     def _site(self, site: str) -> tf_keras.layers.Layer:
-        adapter = self._adapter_at(site)
-        if adapter is None:
+        shared = self._shared
+        if shared.bottlenecks is None or self._adapter_at(site) is None:
             return super()._site(site)
-        prefix = f"{self.name}/{site}_adapter/"
-        tables = {
-            path.removeprefix(prefix): table
-            for path, table in self._tables.items()
-            if path.startswith(prefix)
-        }
-        return TaskAdapter(self._batch, adapter, tables)
-
-
-def task_layer_norm(
-    layer: tf_keras.layers.LayerNormalization,
-    path: str,
-    batch: Batch,
-    tables: Mapping[str, Table],
-) -> TaskLayerNorm:
-    """Returns what takes the place of the LayerNorm at that path."""
-    return TaskLayerNorm(batch, tables[f"{path}/gamma"], tables[f"{path}/beta"], layer.epsilon)
+        return TaskAdapter(shared.batch, shared.bottlenecks, f"{self.name}/{site}_adapter")
 
 
 class _Positions(layers.PositionEmbedding):

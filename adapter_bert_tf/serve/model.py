@@ -9,7 +9,7 @@ from adapter_bert_tf.encoder.variables import is_layer_norm, variables_by_path
 from adapter_bert_tf.serve.encoder import TaskEncoder
 from adapter_bert_tf.serve.rows import Rows
 from adapter_bert_tf.serve.service import Service
-from adapter_bert_tf.serve.table import Table
+from adapter_bert_tf.serve.values import Values
 
 HEAD_KERNEL, HEAD_BIAS = "head/output/kernel", "head/output/bias"
 
@@ -22,9 +22,9 @@ class ServedModel:
     """
 
     def __init__(self, service: Service):
-        self.tables = make_tables(service)
+        self.values = make_values(service)
         self.encoder = TaskEncoder(
-            self.tables, service.common_adapter(), **service.base.config.encoder_arguments()
+            self.values, service.common_adapter(), **service.base.config.encoder_arguments()
         )
         self.encoder.ensure_built()
         self.base = variables_by_path(self.encoder)
@@ -47,7 +47,8 @@ class ServedModel:
         """
 
         def head(task: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
-            kernel, bias = self.tables[HEAD_KERNEL].of(task), self.tables[HEAD_BIAS].of(task)
+            kernel = self.values.matrix(self.values.number(HEAD_KERNEL), task)
+            bias = self.values.vector(self.values.number(HEAD_BIAS), task)
             return function(task, tf.nn.bias_add(tf.matmul(encoded, kernel), bias))
 
         encoded = self._encode(*rows.fields())[source]
@@ -55,17 +56,14 @@ class ServedModel:
         return by_task(encoded, head, width)
 
 
-def make_tables(service: Service) -> dict[str, Table]:
-    """Returns what the tasks bring, a table for each variable that one of them may have."""
+def make_values(service: Service) -> Values:
+    """Returns what the tasks bring, for each variable that one of them may have."""
     defaults = {path: value for path, value in service.values.items() if is_layer_norm(path)}
     width = service.base.config.hidden_size
     for task in service.tasks:
         for path in task.tensors.keys() - service.values.keys():
             defaults[path] = _of_size_0(path, width)
-    return {
-        path: Table(default, [task.tensors.get(path) for task in service.tasks])
-        for path, default in sorted(defaults.items())
-    }
+    return Values(dict(sorted(defaults.items())), [task.tensors for task in service.tasks])
 
 
 def _of_size_0(path: str, width: int) -> np.ndarray:

@@ -26,6 +26,7 @@ class Rows:
       segments: Their segments.
       positions: Their places in their rows.
       row_of: The rows that they are in.
+      token_groups: The groups that they are in.
       lengths: Tokens of each row, `[rows]`.
       tasks: Number of each row's task.
       order: The place in the batch that each row came from.
@@ -38,6 +39,7 @@ class Rows:
     segments: tf.Tensor
     positions: tf.Tensor
     row_of: tf.Tensor
+    token_groups: tf.Tensor
     lengths: tf.Tensor
     tasks: tf.Tensor
     order: tf.Tensor
@@ -55,11 +57,13 @@ class Rows:
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         tasks = tf.gather(tasks, order)
         groups, group_of, group_rows = tf.unique_with_counts(tasks)
+        row_of = tf.cast(ids.value_rowids(), tf.int32)
         return cls(
             ids=ids.flat_values,
             segments=segments.flat_values,
             positions=positions.flat_values,
-            row_of=tf.cast(ids.value_rowids(), tf.int32),
+            row_of=row_of,
+            token_groups=tf.gather(group_of, row_of),
             lengths=lengths,
             tasks=tasks,
             order=order,
@@ -77,40 +81,31 @@ class Rows:
         """The first token of each row."""
         return tf.cumsum(self.lengths, exclusive=True)
 
-    @property
-    def token_tasks(self) -> tf.Tensor:
-        """The number of each token's task."""
-        return tf.gather(self.tasks, self.row_of)
-
     def tokens_by_task(self, tokens: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
         """Applies `function(task, part)` to each task's part of `[tokens, ...]`."""
-        return self._by_task(tokens, self.group_tokens, function, width)
+        return by_task(tokens, self.groups, self.group_tokens, function, width)
 
     def rows_by_task(self, rows: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
         """Applies `function(task, part)` to each task's part of `[rows, ...]`."""
-        return self._by_task(rows, self.group_rows, function, width)
-
-    def _by_task(
-        self, tensor: tf.Tensor, sizes: tf.Tensor, function: TaskFunction, width: int
-    ) -> tf.Tensor:
-        starts = tf.cumsum(sizes, exclusive=True)
-
-        def part(group: tf.Tensor) -> tf.Tensor:
-            start = tf.gather(starts, group)
-            chosen = tensor[start : start + tf.gather(sizes, group)]
-            return function(tf.gather(self.groups, group), chosen)
-
-        return concat_loop(part, tf.size(self.groups), width)
+        return by_task(rows, self.groups, self.group_rows, function, width)
 
     def in_order(self, rows: tf.Tensor) -> tf.Tensor:
         """Puts `[rows, ...]` back into the batch's order."""
         return tf.gather(rows, tf.math.invert_permutation(self.order))
 
 
-class Batch:
-    """Hands the rows of the call that is being traced to the layers inside the encoder."""
+def by_task(
+    tensor: tf.Tensor, tasks: tf.Tensor, sizes: tf.Tensor, function: TaskFunction, width: int
+) -> tf.Tensor:
+    """Applies `function(task, part)` to the parts of `tensor`, which have those sizes."""
+    starts = tf.cumsum(sizes, exclusive=True)
 
-    rows: Rows
+    def part(number: tf.Tensor) -> tf.Tensor:
+        start = tf.gather(starts, number)
+        chosen = tensor[start : start + tf.gather(sizes, number)]
+        return function(tf.gather(tasks, number), chosen)
+
+    return concat_loop(part, tf.size(tasks), width)
 
 
 def concat_loop(part: Callable[[tf.Tensor], tf.Tensor], count: tf.Tensor, width: int) -> tf.Tensor:

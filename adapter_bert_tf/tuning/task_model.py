@@ -67,6 +67,12 @@ class TaskModel(tf_keras.Model):
     def _leaves(self):
         return itertools.chain(leaves(self.encoder), leaves(self.head, "head/"))
 
+    def make_train_function(self, force=False):
+        # Before the step is traced: one that makes variables is traced twice.
+        with self.distribute_strategy.scope():
+            self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
     def train_step(self, data):
         """Keras's step, with a tape that watches only what is trained.
 

@@ -28,6 +28,16 @@ def test_an_operation_in_a_branch_of_a_loop_is_found(tmp_path):
         check_ops(ops)
 
 
+def test_a_core_operation_newer_than_2_12_is_found(tmp_path):
+    def newer(texts):
+        lengths, parts = tf.strings.length(texts), tf.range(tf.size(texts))
+        return tf.raw_ops.SegmentMaxV2(data=lengths, segment_ids=parts, num_segments=tf.size(texts))
+
+    ops = _save(tmp_path, newer)
+    with pytest.raises(UserError, match="SegmentMaxV2"):
+        check_ops(ops)
+
+
 def test_core_operations_and_our_tokenizers_pass(tmp_path):
     ops = _save(tmp_path, lambda texts: tf_text.normalize_utf8(tf.strings.lower(texts), "NFD"))
     assert "NormalizeUTF8" in ops

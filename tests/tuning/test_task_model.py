@@ -101,6 +101,16 @@ def test_tuning_that_does_not_fit_is_told(bert, tuning, told):
         TaskModel(load_encoder(bert, None), ClassificationHead(3), tuning)
 
 
+def test_a_step_is_traced_once(bert, monkeypatch):
+    traced = []
+    step = TaskModel.train_step
+    monkeypatch.setattr(TaskModel, "train_step", lambda *args: traced.append(1) or step(*args))
+    model = _model(bert)
+    for _ in range(2):
+        model.train_on_batch(tiny.inputs(), LABELS)
+    assert len(traced) == 1
+
+
 @pytest.mark.parametrize(
     ("head", "labels"),
     [

@@ -1,0 +1,53 @@
+"""Programs that end early, each in a process of its own that has TensorFlow loaded already.
+
+Loading it takes longer than all that a wrong flag is tested for.
+"""
+
+import multiprocessing
+import os
+import pathlib
+import runpy
+import subprocess
+import sys
+import tempfile
+
+_ROOT = pathlib.Path(__file__).parents[1]
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    [
+        "tensorflow_text",
+        "adapter_bert_tf.run.classifier",
+        "adapter_bert_tf.run.squad",
+        "adapter_bert_tf.serve.export",
+    ]
+)
+
+
+def run_quickly(program: str, *flags: str, cwd=None) -> subprocess.CompletedProcess:
+    """Runs a script of the project, or one of its modules, as `python program flags` would."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = os.path.join(folder, "out"), os.path.join(folder, "err")
+        process = _FORKS.Process(target=_run, args=(program, flags, cwd, out, err))
+        process.start()
+        process.join(timeout=300)
+        assert process.exitcode is not None, f"{program} did not end"
+        texts = [pathlib.Path(path).read_text() for path in (out, err)]
+    return subprocess.CompletedProcess((program, *flags), process.exitcode, *texts)
+
+
+def _run(program: str, flags: tuple[str, ...], cwd, out: str, err: str) -> None:
+    for path, number in ((out, 1), (err, 2)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    if cwd:
+        os.chdir(cwd)
+    sys.argv = [program, *flags]
+    try:
+        if program.endswith(".py"):
+            sys.argv[0] = str(_ROOT / program)
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        else:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
