@@ -29,7 +29,7 @@ def test_packs_are_exported_and_added_and_shown(bert, packs, tmp_path):
     done = _run(f"--bert={bert}", f"--packs={packs[0]}", f"--export_dir={model}")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"exported: {model}/1\n"
-    done = _run(f"--add_to={model}/1", f"--packs={packs[1]}")
+    done = run_quickly("adapter_bert_tf.export", f"--add_to={model}/1", f"--packs={packs[1]}")
     assert done.stdout == f"exported: {model}/2\n", done.stderr
     before = ask(load(model / "1")["serving_default"], text=TEXTS)
     after = ask(load(model / "2")["serving_default"], text=TEXTS, task=["a"] * len(TEXTS))

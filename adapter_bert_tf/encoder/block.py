@@ -1,5 +1,7 @@
 """One Transformer layer with adapters."""
 
+from typing import ClassVar
+
 import tf_keras
 from official.nlp.modeling import layers
 
@@ -21,7 +23,12 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
     Args:
       adapter: The adapters' design, or None for a layer without them.
       **kwargs: The arguments of `TransformerEncoderBlock`.
+
+    Attributes:
+      compiles: Whether XLA may compile parts of it.
     """
+
+    compiles: ClassVar[bool] = True
 
     def __init__(self, *args, adapter: AdapterConfig | dict | None = None, **kwargs):
         super().__init__(*args, **kwargs)
@@ -40,7 +47,7 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
             self._intermediate_dense,
             activation=self._inner_activation,
             keeps_input=self._is_parallel(FEED_FORWARD),
-            compiles=True,
+            compiles=self.compiles,
         )
         self._intermediate_activation_layer = tf_keras.layers.Activation("linear")
         self._inner_dropout_layer = (

@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf.encoder.activations import gelu
 from adapter_bert_tf.encoder.compiled import compiled
 
 
@@ -21,7 +22,7 @@ class FlatDense(tf_keras.layers.EinsumDense):
     pair hands its second part on. So a parallel adapter, which stands behind the sub-layer,
     still sees what the sub-layer was given.
 
-    With `compiles` the activation is compiled for training: see `compiled`.
+    With `compiles` the activation is compiled where that is faster: see `compiled`.
     """
 
     def __init__(self, *args, keeps_input: bool = False, compiles: bool = False, **kwargs):
@@ -55,9 +56,10 @@ class FlatDense(tf_keras.layers.EinsumDense):
         if self.bias is not None:
             outputs = tf.nn.bias_add(outputs, tf.reshape(self.bias, [-1]))
         # Before the last reshape, so that product, bias and activation can be fused. In training
-        # they are not, as the gradient needs what the activation was given.
+        # they are not, as the gradient needs what the activation was given. And oneDNN's tanh
+        # form of GELU adds 17 ms to a product of 57 ms, the compiled one 4 ms; of erf's 2 and 5.
         if self.activation is not None:
-            in_one_pass = training and self.compiles
+            in_one_pass = self.compiles and (training or self.activation is gelu)
             outputs = (compiled(self.activation) if in_one_pass else self.activation)(outputs)
         return tf.reshape(outputs, [*_leading_shape(inputs, bound), *self.kernel.shape[bound:]])
 

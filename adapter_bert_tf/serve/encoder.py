@@ -94,6 +94,9 @@ class TaskEncoder(AdapterBertEncoder):
 class _TaskBlock(AdapterEncoderBlock):
     """A Transformer layer on rows without padding, with the tasks' own layers."""
 
+    # A server need not have XLA.
+    compiles = False
+
     def __init__(self, shared: _Shared, **kwargs):
         super().__init__(**kwargs)
         self._shared = shared

@@ -61,7 +61,15 @@ def test_two_devices_follow_the_loss_of_one(settings, tmp_path, two_devices):
     assert one[-1]["accuracy"] == two[-1]["accuracy"]
 
 
-@pytest.mark.parametrize("method", ["full", "top_k", "layer_norm", "head"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "full",
+        "head",
+        pytest.param("top_k", marks=pytest.mark.slow),
+        pytest.param("layer_norm", marks=pytest.mark.slow),
+    ],
+)
 def test_every_method_runs(settings, tmp_path, method):
     epochs = _run(tmp_path / method, adapter=None, tuning=Tuning(method), **settings)
     assert epochs[1]["loss"] < epochs[0]["loss"]

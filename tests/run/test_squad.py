@@ -48,6 +48,7 @@ def test_full_tuning_leaves_the_unused_pooler_in_peace(settings, tmp_path, caplo
     assert "Gradients do not exist" not in caplog.text
 
 
+@pytest.mark.slow
 def test_two_devices_and_one_shape_answer_alike(settings, tmp_path, two_devices):
     one = _run(tmp_path / "one", **settings)
     settings = {**settings, "do_train": False, "pack": f"{tmp_path}/one/pack"}

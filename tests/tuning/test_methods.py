@@ -47,7 +47,7 @@ def test_bert_base_with_adapters_of_64_trains_2419202():
     assert Tuning().count(variables)[0] == 2_419_202
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ["base", pytest.param("large", marks=pytest.mark.slow)])
 def test_counts_follow_the_formulas(size):
     m, layers = 8, SIZES[size][0]
     f = _formulas(size, m)
