@@ -50,6 +50,8 @@ def _prepare_tensorflow() -> None:
     # It leaves oneDNN off on CPUs without AVX-512, where it is faster all the same: a step of
     # MiniLM took 415 ms with it and 496 ms without, on an AMD EPYC with AVX2.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # It would load Keras 3, which takes 2 s, and is not what Model Garden is written in.
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     # Its notes about the machine would stand in front of our one line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 
 from environments import our_worker
 from sizes import BERT_BASE, Case
@@ -27,11 +28,13 @@ def _steps(cases: dict[int, Case]) -> dict[int, float]:
 
 
 def lines(found: dict[str, dict[int, float]]) -> list[str]:
-    """The growth as text: each time, and what the first one foretells by proportion."""
+    """The growth as text: each time, and what each further unit took since the one before."""
     result = []
     for what, seconds in found.items():
-        (first, base), *others = seconds.items()
-        parts = [f"{first}: {base:.2f} s"]
-        parts += [f"{n}: {s:.2f} s = {s / base:.1f}x" for n, s in others]
+        points = list(seconds.items())
+        parts = ["{}: {:.2f} s".format(*points[0])]
+        for (before, less), (number, more) in itertools.pairwise(points):
+            each = 1000 * (more - less) / (number - before)
+            parts.append(f"{number}: {more:.2f} s (+{each:.0f} ms each)")
         result.append(f"step by {what:<18} {', '.join(parts)}")
     return result

@@ -1,6 +1,8 @@
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# As in our programs: see entry.py.
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 import pathlib
 

@@ -1,6 +1,7 @@
-"""Programs that end early, each in a process of its own that has TensorFlow loaded already.
+"""Programs, each in a process of its own that has TensorFlow loaded already.
 
-Loading it takes longer than all that a wrong flag is tested for.
+Loading it takes longer than what most of them do. What a program does before and while it loads
+TensorFlow is not tested so.
 """
 
 import multiprocessing
@@ -30,7 +31,9 @@ def run_quickly(program: str, *flags: str, cwd=None) -> subprocess.CompletedProc
         process = _FORKS.Process(target=_run, args=(program, flags, cwd, out, err))
         process.start()
         process.join(timeout=300)
-        assert process.exitcode is not None, f"{program} did not end"
+        if process.exitcode is None:
+            process.kill()
+            raise AssertionError(f"{program} did not end")
         texts = [pathlib.Path(path).read_text() for path in (out, err)]
     return subprocess.CompletedProcess((program, *flags), process.exitcode, *texts)
 

@@ -30,7 +30,8 @@ def test_packs_are_exported_and_added_and_shown(bert, packs, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"exported: {model}/1\n"
     done = run_quickly("adapter_bert_tf.export", f"--add_to={model}/1", f"--packs={packs[1]}")
-    assert done.stdout == f"exported: {model}/2\n", done.stderr
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"exported: {model}/2\n"
     before = ask(load(model / "1")["serving_default"], text=TEXTS)
     after = ask(load(model / "2")["serving_default"], text=TEXTS, task=["a"] * len(TEXTS))
     assert before["probabilities"].tolist() == after["probabilities"].tolist()

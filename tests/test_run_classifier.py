@@ -77,11 +77,15 @@ def _run(*flags: str) -> subprocess.CompletedProcess:
     return subprocess.CompletedProcess(flags, process.returncode, out, err)
 
 
+# Twelve steps an epoch, so that a checkpoint falls on the end of one as well.
+_WHOLE = ("--num_train_epochs=6", "--do_predict", "--deterministic", "--save_checkpoints_steps=3")
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, files) -> tuple[pathlib.Path, str]:
     """The folder of a finished run, and what it printed."""
     folder = tmp_path_factory.mktemp("run") / "output"
-    done = _run(*files, "--num_train_epochs=6", "--do_predict", f"--output_dir={folder}")
+    done = _run(*files, *_WHOLE, f"--output_dir={folder}")
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 
@@ -90,8 +94,7 @@ def run(tmp_path_factory, files) -> tuple[pathlib.Path, str]:
 def exported(tmp_path_factory, run, files) -> pathlib.Path:
     """The export of the finished run."""
     model = tmp_path_factory.mktemp("models") / "mrpc"
-    flags = ["--num_train_epochs=6", f"--output_dir={run[0]}", f"--export_dir={model}"]
-    done = _run(*files, *flags)
+    done = _run(*files, *_WHOLE, f"--output_dir={run[0]}", f"--export_dir={model}")
     assert done.returncode == 0, done.stderr
     assert f"exported: {model / '1'}" in done.stdout
     return model / "1"
@@ -126,7 +129,7 @@ def test_a_finished_run_says_so_and_only_predicts(run, files):
     before = (folder / "eval_results.json").stat().st_mtime_ns
     predicted = (folder / "test_results.tsv").read_text()
     (folder / "test_results.tsv").unlink()
-    done = _run(*files, "--num_train_epochs=6", "--do_predict", f"--output_dir={folder}")
+    done = _run(*files, *_WHOLE, f"--output_dir={folder}")
     assert done.returncode == 0
     assert "finished" in done.stdout
     assert (folder / "eval_results.json").stat().st_mtime_ns == before
@@ -161,26 +164,30 @@ def _weights(folder: pathlib.Path) -> str:
     return json.loads((folder / "pack" / "pack.json").read_text())["sha256"]
 
 
-_KILLS = [
-    ((signal.SIGKILL, signal.SIGTERM), 8),
-    pytest.param((signal.SIGKILL,) * 5, 20, marks=pytest.mark.slow),
-]
+def test_stopped_twice_it_ends_with_the_same_bits(files, run, tmp_path):
+    left_alone, _ = run
+    _stop_and_go_on([*files, *_WHOLE], [signal.SIGKILL, signal.SIGTERM], tmp_path / "killed")
+    assert _weights(tmp_path / "killed") == _weights(left_alone)
 
 
-@pytest.mark.parametrize(("kinds", "epochs"), _KILLS)
-def test_stopped_at_any_moment_it_ends_with_the_same_bits(files, kinds, epochs, tmp_path):
-    # Twelve steps an epoch, so that a checkpoint falls on the end of one as well.
-    flags = [*files, "--deterministic", "--save_checkpoints_steps=3"]
-    flags += [f"--num_train_epochs={epochs}"]
+@pytest.mark.slow
+def test_killed_five_times_it_ends_with_the_same_bits(files, tmp_path):
     left_alone, killed = tmp_path / "left_alone", tmp_path / "killed"
+    flags = [*files, *_WHOLE, "--num_train_epochs=20"]
     done = _run(*flags, f"--output_dir={left_alone}")
     assert done.returncode == 0, done.stderr
+    _stop_and_go_on(flags, [signal.SIGKILL] * 5, killed)
+    assert _weights(killed) == _weights(left_alone)
+
+
+def _stop_and_go_on(flags: list[str], kinds: list[signal.Signals], killed: pathlib.Path) -> None:
+    """Stops a run at random moments in these ways, and then lets it finish."""
     generator = random.Random(1)
     for kind in kinds:
         process = _start([*flags, f"--output_dir={killed}"])
         before = _checkpoints(killed)
         _wait_for(lambda before=before: _checkpoints(killed) - before)
-        time.sleep(generator.random())
+        time.sleep(generator.random() / 2)
         process.send_signal(kind)
         process.communicate(timeout=30)
         # At SIGTERM it saves and says so, unless it is just evaluating.
@@ -188,7 +195,6 @@ def test_stopped_at_any_moment_it_ends_with_the_same_bits(files, kinds, epochs, 
     assert not (killed / "eval_results.json").exists()
     done = _run(*flags, f"--output_dir={killed}")
     assert done.returncode == 0, done.stderr
-    assert _weights(killed) == _weights(left_alone)
 
 
 def _checkpoints(folder: pathlib.Path) -> set[str]:
@@ -204,7 +210,7 @@ def _wait_for(condition, seconds: float = 600) -> None:
 
 @pytest.mark.slow
 def test_another_seed_gives_another_pack(files, run, tmp_path):
-    done = _run(*files, "--num_train_epochs=6", "--seed=1", f"--output_dir={tmp_path / 'other'}")
+    done = _run(*files, *_WHOLE, "--seed=1", f"--output_dir={tmp_path / 'other'}")
     assert done.returncode == 0, done.stderr
     assert _weights(tmp_path / "other") != _weights(run[0])
 
@@ -272,10 +278,23 @@ def test_wrong_input_ends_with_one_line(files, run, flags, told):
     folder, _ = run
     before = sorted(os.listdir(folder))
     start = time.monotonic()
-    flags = [*files, "--num_train_epochs=6", f"--output_dir={folder}", *flags]
-    done = run_quickly("run_classifier.py", *flags)
+    done = run_quickly("run_classifier.py", *files, *_WHOLE, f"--output_dir={folder}", *flags)
     assert done.returncode == 1
     assert told in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 40
     assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"), [("--task=CoLLA", "no such task"), ("--max_seq_length=64", "takes 32")]
+)
+def test_nothing_stands_in_front_of_the_line(files, tmp_path, flag, told):
+    # As a user has it: the tests' own settings keep TensorFlow quiet.
+    environment = {name: value for name, value in os.environ.items() if name[:3] != "TF_"}
+    command = [sys.executable, str(SCRIPT), *files, f"--output_dir={tmp_path}/run", flag]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr

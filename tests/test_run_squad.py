@@ -74,6 +74,7 @@ def test_writes_answers_and_scores(run):
 def test_a_finished_run_says_so(run, files):
     before = (run / "predictions.json").stat().st_mtime_ns
     done = run_quickly("run_squad.py", *files, f"--output_dir={run}")
+    assert done.returncode == 0, done.stderr
     assert "is finished" in done.stdout
     assert (run / "predictions.json").stat().st_mtime_ns == before
 
@@ -82,6 +83,7 @@ def test_scores_a_file(run, files):
     data = next(flag for flag in files if "predict_file" in flag).split("=")[1]
     program = "adapter_bert_tf.squad_evaluate"
     done = run_quickly(program, data, str(run / "predictions.json"))
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == pytest.approx(_json(run / "eval_results.json")["metrics"])
 
 
@@ -95,6 +97,7 @@ def test_answers_a_question(run, bert, tmp_path):
         f"--context={context}",
         "w1 w2?",
     )
+    assert done.returncode == 0, done.stderr
     answer, _, place = (line.split(maxsplit=1)[1] for line in done.stdout.splitlines())
     start, end = (int(word.replace(",", "")) for word in place.split()[1:4:2])
     assert " ".join(context.read_text()[start:end].split()) == answer

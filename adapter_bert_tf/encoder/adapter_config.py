@@ -71,6 +71,12 @@ class AdapterConfig:
         """The names of the layers of width `size`."""
         return ["down", *(f"hidden_{i}" for i in range(1, self.hidden_layers))]
 
+    def variables(self) -> list[str]:
+        """The names of an adapter's variables, below its own."""
+        layers = [*self.narrow_layers(), "up"]
+        names = [f"{layer}/{part}" for layer in layers for part in ("kernel", "bias")]
+        return ["layer_norm/gamma", "layer_norm/beta", *names] if self.layer_norm else names
+
     def differences(self, other: "AdapterConfig", num_layers: int) -> list[str]:
         """The fields in which tuned adapters differ; how they started does not matter."""
         mine = dataclasses.replace(self, layers=self.in_layers(num_layers)).to_dict()

@@ -34,8 +34,13 @@ class Dropout(tf_keras.layers.Dropout):
         if not training or not self.rate:
             return inputs
         dropped = round(self.rate * _VALUES)
-        kept = tf.cast(self._random_bits(inputs) >= _BITS.min + dropped, inputs.dtype)
-        return inputs * (kept * (_VALUES / (_VALUES - dropped)))
+        kept = self._random_bits(inputs) >= _BITS.min + dropped
+
+        def drop(x: tf.Tensor) -> tf.Tensor:
+            return tf.where(kept, x * (_VALUES / (_VALUES - dropped)), tf.zeros([], x.dtype))
+
+        # By itself TensorFlow would keep factors for the gradient: four bytes where this has one.
+        return tf.custom_gradient(lambda x: (drop(x), drop))(inputs)
 
     def _random_bits(self, inputs: tf.Tensor) -> tf.Tensor:
         """Random numbers in the shape of `inputs`."""

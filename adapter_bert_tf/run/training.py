@@ -69,9 +69,7 @@ class Trainer:
         self._schedule = schedule
         self._folder = folder
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        # Outside of the scope, all devices would share the moments, and each would update them.
-        with model.distribute_strategy.scope():
-            model.optimizer.build(model.trainable_variables)
+        model.build_optimizer()
         variables = model.variables_by_path()
         checkpoint = tf.train.Checkpoint(
             trained=[variables[path] for path in sorted(model.tuning.trained(variables))],

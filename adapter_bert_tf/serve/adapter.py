@@ -11,7 +11,7 @@ from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.serve.batch import Batch
 from adapter_bert_tf.serve.layer_norm import normalize
 from adapter_bert_tf.serve.rows import by_task
-from adapter_bert_tf.serve.values import Values
+from adapter_bert_tf.serve.values import ONLY, Values
 
 
 class Bottlenecks:
@@ -37,35 +37,28 @@ class Bottlenecks:
 
     def at(self, prefix: str) -> list[int]:
         """The numbers of the variables of the adapter at that path."""
-        return [self._values.number(f"{prefix}/{name}") for name in self._names()]
+        return [self._values.number(f"{prefix}/{name}") for name in self.config.variables()]
 
-    def updates(self, tokens: tf.Tensor, batch: Batch, place: Sequence[int]) -> tf.Tensor:
+    def updates(self, tokens: tf.Tensor, batch: Batch, numbers: Sequence[int]) -> tf.Tensor:
         """What the adapter with the variables of those numbers makes of `[tokens, width]`."""
         rows = batch.rows
-        return self._updates(tokens, rows.groups, rows.group_tokens, tf.constant(place, tf.int32))
-
-    def _names(self) -> list[str]:
-        names = [
-            f"{layer}/{part}"
-            for layer in (*self.config.narrow_layers(), "up")
-            for part in ("kernel", "bias")
-        ]
-        return ["layer_norm/gamma", "layer_norm/beta", *names] if self.config.layer_norm else names
+        return self._updates(tokens, rows.groups, rows.group_tokens, tf.constant(numbers, tf.int32))
 
     def _by_task(
-        self, tokens: tf.Tensor, tasks: tf.Tensor, sizes: tf.Tensor, place: tf.Tensor
+        self, tokens: tf.Tensor, tasks: tf.Tensor, sizes: tf.Tensor, numbers: tf.Tensor
     ) -> tf.Tensor:
-        paths = dict(zip(self._names(), tf.unstack(place, len(self._names())), strict=True))
+        names = self.config.variables()
+        variables = dict(zip(names, tf.unstack(numbers, len(names)), strict=True))
 
-        def project(layer: str, task: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-            kernel = self._values.matrix(paths[f"{layer}/kernel"], task)
-            bias = self._values.vector(paths[f"{layer}/bias"], task)
+        def project(layer: str, task: tf.Tensor | int, x: tf.Tensor) -> tf.Tensor:
+            kernel = self._values.matrix(variables[f"{layer}/kernel"], task)
+            bias = self._values.vector(variables[f"{layer}/bias"], task)
             return tf.nn.bias_add(tf.matmul(x, kernel), bias)
 
-        def bottleneck(task: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+        def bottleneck(task: tf.Tensor | int, x: tf.Tensor) -> tf.Tensor:
             if self.config.layer_norm:
                 gamma, beta = (
-                    self._values.vector(paths[f"layer_norm/{name}"], task)
+                    self._values.vector(variables[f"layer_norm/{name}"], task)
                     for name in ("gamma", "beta")
                 )
                 x = normalize(x, gamma, beta, INNER_EPSILON)
@@ -73,6 +66,8 @@ class Bottlenecks:
                 x = self._activation(project(layer, task, x))
             return project("up", task, x)
 
+        if self._values.tasks == 1:
+            return bottleneck(ONLY, tokens)
         return by_task(tokens, tasks, sizes, bottleneck, self._width)
 
 
@@ -88,10 +83,10 @@ class TaskAdapter(tf_keras.layers.Layer):
     def __init__(self, batch: Batch, bottlenecks: Bottlenecks, prefix: str, **kwargs):
         super().__init__(**kwargs)
         self._batch, self._bottlenecks = batch, bottlenecks
-        self._place = bottlenecks.at(prefix)
+        self._numbers = bottlenecks.at(prefix)
 
     def call(self, inputs):
         config = self._bottlenecks.config
         output, source = inputs if config.parallel else (inputs, inputs)
-        update = self._bottlenecks.updates(source[0], self._batch, self._place)[None]
+        update = self._bottlenecks.updates(source[0], self._batch, self._numbers)[None]
         return output * (1 + update) if config.multiplicative else output + update

@@ -30,7 +30,7 @@ def tracked(model: ServedModel) -> tf.Module:
     """
     module = tf.Module()
     module.base = list(model.base.values())
-    module.tasks, module.places = model.values.variables
+    module.values, module.places = model.values.variables
     return module
 
 
@@ -63,11 +63,14 @@ def read_export(folder: str) -> tuple[Base, list[Task]]:
     path = os.path.join(folder, _FILE)
     raw = read_json_object(path)
     if raw.get("format") != FORMAT:
-        raise UserError(f"{path}: not an export of format {FORMAT}")
+        raise UserError(
+            f"{path}: an export of format {raw.get('format')}, not {FORMAT}; "
+            "export all packs with --packs instead"
+        )
     try:
         reader = tf.train.load_checkpoint(os.path.join(folder, "variables", "variables"))
         return _read(raw, reader, path)
-    except (KeyError, TypeError, ValueError, tf.errors.OpError) as error:
+    except (LookupError, TypeError, ValueError, tf.errors.OpError) as error:
         raise UserError(f"{folder}: not a whole export: {first_line(error)}") from None
 
 
@@ -77,7 +80,7 @@ def _read(raw: dict[str, Any], reader, path: str) -> tuple[Base, list[Task]]:
 
     base = {name: values(f"base/{i}") for i, name in enumerate(raw["base"])}
     packs = [(task["name"], parse_pack(task["pack"], path)) for task in raw["tasks"]]
-    defaults, tensors = split(values("tasks"), raw["values"])
+    defaults, tensors = split(values("values"), raw["values"])
     # The others are adapters and heads of size 0.
     base |= {name: default for name, default in defaults.items() if is_layer_norm(name)}
     tasks = [Task(name, pack, own) for (name, pack), own in zip(packs, tensors, strict=True)]

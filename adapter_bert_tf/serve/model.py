@@ -60,10 +60,24 @@ def make_values(service: Service) -> Values:
     """Returns what the tasks bring, for each variable that one of them may have."""
     defaults = {path: value for path, value in service.values.items() if is_layer_norm(path)}
     width = service.base.config.hidden_size
-    for task in service.tasks:
-        for path in task.tensors.keys() - service.values.keys():
-            defaults[path] = _of_size_0(path, width)
+    brought = {path for task in service.tasks for path in task.tensors}
+    for path in (brought | _adapters(service)) - service.values.keys():
+        defaults[path] = _of_size_0(path, width)
     return Values(dict(sorted(defaults.items())), [task.tensors for task in service.tasks])
+
+
+def _adapters(service: Service) -> set[str]:
+    """The variables of the adapters, also where no task has one: the graph has all sites in all
+    layers that one has."""
+    adapter = service.common_adapter()
+    if adapter is None:
+        return set()
+    return {
+        f"transformer/layer_{layer}/{site}_adapter/{name}"
+        for layer in adapter.in_layers(service.base.config.num_layers)
+        for site in adapter.sites
+        for name in adapter.variables()
+    }
 
 
 def _of_size_0(path: str, width: int) -> np.ndarray:

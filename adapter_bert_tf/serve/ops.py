@@ -11,7 +11,7 @@ from adapter_bert_tf.errors import UserError, some
 # Others of tf-text came later (RoundRobinTrimmer's in 2.20) or are not in it.
 TEXT_OPS = frozenset({"NormalizeUTF8", "FastWordpieceTokenizeWithOffsets"})
 
-# What TensorFlow has had between 2.12.1 and 2.20, besides operations of TPUs and datasets.
+# What came to TensorFlow between 2.12.1 and 2.20, besides operations of TPUs and datasets.
 _NEWER_OPS = frozenset(
     {
         "CheckPinned",
@@ -47,6 +47,7 @@ def ops_of(folder: str) -> set[str]:
 
 def check_ops(ops: set[str]) -> None:
     """Refuses what TF Serving's binaries from 2.12 on do not know."""
-    unknown = {op for op in ops if not hasattr(tf.raw_ops, op)} - TEXT_OPS | ops & _NEWER_OPS
+    foreign = {op for op in ops if not hasattr(tf.raw_ops, op)} - TEXT_OPS
+    unknown = foreign | (ops & _NEWER_OPS)
     if unknown:
         raise UserError(f"the graph has operations that TF Serving may lack: {some(unknown)}")

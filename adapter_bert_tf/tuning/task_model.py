@@ -10,9 +10,15 @@ from adapter_bert_tf.encoder.variables import leaves
 from adapter_bert_tf.head.head import Head
 from adapter_bert_tf.tuning.methods import Tuning
 
+# Nothing in a step needs AutoGraph, and to convert all of Model Garden's layers takes it seconds.
+_as_it_is = tf.autograph.experimental.do_not_convert
+
 
 class TaskModel(tf_keras.Model):
     """An encoder with a head on it, and what of them is trained.
+
+    Its steps are not converted by AutoGraph: a head, loss or metric of one's own has to use
+    `tf.cond` where it depends on a tensor.
 
     Args:
       encoder: The encoder, from `load_encoder`.
@@ -69,10 +75,24 @@ class TaskModel(tf_keras.Model):
 
     def make_train_function(self, force=False):
         # Before the step is traced: one that makes variables is traced twice.
-        with self.distribute_strategy.scope():
-            self.optimizer.build(self.trainable_variables)
+        self.build_optimizer()
         return super().make_train_function(force)
 
+    def build_optimizer(self) -> None:
+        """Makes the optimizer's variables, if nothing has done so yet."""
+        # Outside of the scope, all devices would share the moments, and each would update them.
+        with self.distribute_strategy.scope():
+            self.optimizer.build(self.trainable_variables)
+
+    @_as_it_is
+    def test_step(self, data):
+        return super().test_step(data)
+
+    @_as_it_is
+    def predict_step(self, data):
+        return super().predict_step(data)
+
+    @_as_it_is
     def train_step(self, data):
         """Keras's step, with a tape that watches only what is trained.
 

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from adapter_bert_tf.encoder.dropout import Dropout
@@ -18,11 +19,21 @@ def test_rates_are_kept_to_a_fraction_and_odd_sizes_are_whole():
     assert np.unique(dropped)[1] == np.float32(65536 / (65536 - 6554))
 
 
-def test_the_gradient_follows_the_mask():
-    layer, x = Dropout(0.5), tf.Variable(tf.ones([64]))
-    with tf.GradientTape() as tape:
-        y = layer(x, training=True)
-    np.testing.assert_array_equal(tape.gradient(y, x), y)
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_the_gradient_follows_the_mask(dtype, in_graph):
+    layer, x = Dropout(0.5, dtype=dtype), tf.ones([64], dtype)
+
+    def value_and_gradient(x: tf.Tensor):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x, training=True)
+        return y, tape.gradient(y, x)
+
+    y, gradient = (tf.function(value_and_gradient) if in_graph else value_and_gradient)(x)
+    assert gradient.dtype == dtype
+    assert set(y.numpy().astype(float)) == {0.0, 2.0}
+    np.testing.assert_array_equal(gradient, y)
 
 
 def test_masks_differ_between_calls_and_layers_also_in_a_graph():

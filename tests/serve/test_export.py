@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text
+from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from adapter_bert_tf.base.load import find_base
@@ -119,6 +120,31 @@ def test_variables_take_the_room_of_the_base_and_the_packs(bert, packs, exported
         for path in pathlib.Path(packs[name]).glob("*.safetensors")
     )
     assert base < held < base + brought
+
+
+def test_a_server_needs_no_xla(exported):
+    model = saved_model_pb2.SavedModel()
+    model.ParseFromString(pathlib.Path(exported, "saved_model.pb").read_bytes())
+    functions = model.meta_graphs[0].graph_def.library.function
+    assert functions
+    assert not any(function.attr["_XlaMustCompile"].b for function in functions)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"format": 1}, "an export of format 1, not 2"),
+        ({"values": {"paths": ["a"], "numbers": [[7]], "shapes": [[2]]}}, "not a whole export"),
+    ],
+)
+def test_a_damaged_description_is_told(packs, exported, tmp_path, change, told):
+    version = tmp_path / "model" / "1"
+    shutil.copytree(exported, version)
+    description = version / "assets.extra" / "adapter_bert_tf.json"
+    description.write_text(json.dumps(json.loads(description.read_text()) | change))
+    with pytest.raises(UserError, match=told):
+        add_packs(str(version), [packs["large"]])
+    assert os.listdir(tmp_path / "model") == ["1"]
 
 
 def test_tasks_are_listed_with_their_labels(exported):

@@ -108,6 +108,29 @@ def test_tasks_of_different_sizes_layers_and_sites_are_served_together(bert, tmp
         assert answers["score"][row] == own.max()
 
 
+@pytest.mark.parametrize("parallel", [False, True])
+def test_sites_that_no_task_has_in_a_layer_add_nothing(bert, tmp_path, parallel):
+    designs = [
+        {"layers": (0,), "sites": ("attention",)},
+        {"layers": (1,), "sites": ("feed_forward",)},
+    ]
+    packs = [
+        make_pack(
+            bert,
+            tmp_path / name,
+            name,
+            AdapterConfig(3, parallel=parallel, **design),
+            seed=i,
+            max_seq_length=LENGTH,
+        )
+        for i, (name, design) in enumerate(zip("ab", designs, strict=True))
+    ]
+    signature = serve(bert, packs)["serving_default"]
+    for name, pack in zip("ab", packs, strict=True):
+        answers = ask(signature, text=TEXTS, task=[name] * len(TEXTS))
+        np.testing.assert_allclose(answers["probabilities"], expected(bert, pack), atol=1e-5)
+
+
 def test_a_row_is_answered_the_same_alone_and_in_any_batch(bert, tmp_path):
     packs = [
         make_pack(bert, tmp_path / name, name, seed=i, max_seq_length=LENGTH)
