@@ -13,8 +13,8 @@ def compiled(activation: Activation) -> Activation:
 
     Operation by operation GELU reads and writes its tensor some 20 times, forward and back, and
     keeps several. Compiled it takes a quarter of the time: 0.95 of a whole layer's step. XLA
-    compiles anew for each shape of a batch, in about 0.15 s; a
-    whole step would take it many seconds for each.
+    compiles anew for each shape of a batch, in about 0.15 s; a whole step would take it many
+    seconds for each.
     """
     forward = tf.function(activation, jit_compile=True, autograph=False)
 

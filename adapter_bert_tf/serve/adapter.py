@@ -37,7 +37,7 @@ class Bottlenecks:
 
     def at(self, prefix: str) -> list[int]:
         """The numbers of the variables of the adapter at that path."""
-        return [self._values.number(f"{prefix}/{name}") for name in self.config.variables()]
+        return self._values.numbers(prefix, self.config.variables())
 
     def updates(self, tokens: tf.Tensor, batch: Batch, numbers: Sequence[int]) -> tf.Tensor:
         """What the adapter with the variables of those numbers makes of `[tokens, width]`."""

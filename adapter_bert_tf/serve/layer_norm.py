@@ -25,7 +25,7 @@ class Norms:
 
     def at(self, path: str) -> list[int]:
         """The numbers of the variables of the LayerNorm at that path."""
-        return [self._values.number(f"{path}/{name}") for name in ("gamma", "beta")]
+        return self._values.numbers(path, ["gamma", "beta"])
 
     def outputs(self, tokens: tf.Tensor, batch: Batch, numbers: Sequence[int]) -> tf.Tensor:
         """What the LayerNorm with the variables of those numbers makes of `[tokens, width]`."""

@@ -58,6 +58,10 @@ class Values:
         """What `vector` and `matrix` know a path by, so that it can be an input of a graph."""
         return self._paths.index(path)
 
+    def numbers(self, prefix: str, names: Sequence[str]) -> list[int]:
+        """The numbers of a layer's variables."""
+        return [self.number(f"{prefix}/{name}") for name in names]
+
     def vector(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor:
         """The value of one task, which is a vector."""
         return self._slice(self._place(number, task))
