@@ -29,15 +29,11 @@ def compute_outputs(model: TaskModel, batches: Batches) -> np.ndarray:
 
 def _on_this_device(model: TaskModel, batches: Batches, plan: list[np.ndarray]) -> list[np.ndarray]:
     inputs = batches.dataset(plan).map(lambda inputs, *_: inputs)
-    # Without AutoGraph, as in the model's own steps.
-    forward = tf.function(
-        lambda batch: model(batch, training=False), reduce_retracing=True, autograph=False
-    )
     shown = len(plan) > _FEW
     progress = tf_keras.utils.Progbar(len(plan), unit_name="batch", interval=1, verbose=shown)
     parts = []
     for batch in inputs:
-        parts.append(forward(batch).numpy())
+        parts.append(model.forward(batch).numpy())
         progress.add(1)
     return parts
 

@@ -13,12 +13,13 @@ from adapter_bert_tf.base.bert_config import BertConfig, read_json_object
 from adapter_bert_tf.encoder.variables import is_layer_norm
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.pack.pack import parse_pack
+from adapter_bert_tf.serve.base_values import from_served
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.service import Service, Task
 from adapter_bert_tf.serve.values import split
 from adapter_bert_tf.text.vocabulary import Vocabulary
 
-FORMAT = 2
+FORMAT = 3
 EXTRA = "assets.extra"
 _FILE = os.path.join(EXTRA, "adapter_bert_tf.json")
 
@@ -78,12 +79,13 @@ def _read(raw: dict[str, Any], reader, path: str) -> tuple[Base, list[Task]]:
     def values(name: str) -> np.ndarray:
         return reader.get_tensor(f"{name}/.ATTRIBUTES/VARIABLE_VALUE")
 
-    base = {name: values(f"base/{i}") for i, name in enumerate(raw["base"])}
+    config = BertConfig(**raw["config"])
+    served = {name: values(f"base/{i}") for i, name in enumerate(raw["base"])}
+    base = from_served(served, config.inner_dim)
     packs = [(task["name"], parse_pack(task["pack"], path)) for task in raw["tasks"]]
     defaults, tensors = split(values("values"), raw["values"])
     # The others are adapters and heads of size 0.
     base |= {name: default for name, default in defaults.items() if is_layer_norm(name)}
     tasks = [Task(name, pack, own) for (name, pack), own in zip(packs, tensors, strict=True)]
     vocabulary = Vocabulary(tuple(raw["tokens"]), raw["lower_case"])
-    config = BertConfig(**raw["config"])
     return Base(raw["origin"], config, vocabulary, lambda: iter(base.items())), tasks

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.encoder.variables import is_layer_norm, variables_by_path
+from adapter_bert_tf.serve.base_values import to_served
 from adapter_bert_tf.serve.encoder import TaskEncoder
 from adapter_bert_tf.serve.rows import Rows
 from adapter_bert_tf.serve.service import Service
@@ -28,13 +29,20 @@ class ServedModel:
         )
         self.encoder.ensure_built()
         self.base = variables_by_path(self.encoder)
+        values = to_served(service.values)
         for path, variable in self.base.items():
-            variable.assign(service.values[path])
-        # One graph for all signatures.
+            variable.assign(values[path])
+        # One graph for all signatures that need it.
         fields = [tf.TensorSpec([None], tf.int32)] * len(dataclasses.fields(Rows))
-        self._encode = tf.function(
-            lambda *fields: self.encoder.encode(Rows(*fields)), fields, autograph=False
-        )
+        self._encode = {
+            output: tf.function(
+                lambda *fields, encode=encode: encode(Rows(*fields)), fields, autograph=False
+            )
+            for output, encode in (
+                ("pooled_output", self.encoder.pool),
+                ("sequence_output", self.encoder.encode),
+            )
+        }
 
     def outputs(self, rows: Rows, source: str, function, width: int) -> tf.Tensor:
         """Applies `function(task, logits)` to what the heads make of an output of the encoder.
@@ -51,7 +59,7 @@ class ServedModel:
             bias = self.values.vector(self.values.number(HEAD_BIAS), task)
             return function(task, tf.nn.bias_add(tf.matmul(encoded, kernel), bias))
 
-        encoded = self._encode(*rows.fields())[source]
+        encoded = self._encode[source](*rows.fields())
         by_task = rows.rows_by_task if source == "pooled_output" else rows.tokens_by_task
         return by_task(encoded, head, width)
 

@@ -86,7 +86,8 @@ class Requests:
             ),
         ]
         with tf.control_dependencies(checked):
-            positions = tf.range(tf.shape(ids)[1])[None] + tf.zeros_like(ids)
+            marked = tf.identity(marked)
+        positions = tf.range(tf.shape(ids)[1])[None] + tf.zeros_like(ids)
         inputs = {IDS: ids, SEGMENTS: request[SEGMENTS], POSITIONS: positions}
         return Rows.line_up(
             {name: tf.ragged.boolean_mask(value, marked) for name, value in inputs.items()}, tasks

@@ -81,6 +81,23 @@ class Rows:
         """The first token of each row."""
         return tf.cumsum(self.lengths, exclusive=True)
 
+    def first_tokens(self) -> "Rows":
+        """The same rows with their first tokens only."""
+        ids, segments, positions, groups = (
+            tf.gather(each, self.starts)
+            for each in (self.ids, self.segments, self.positions, self.token_groups)
+        )
+        return dataclasses.replace(
+            self,
+            ids=ids,
+            segments=segments,
+            positions=positions,
+            row_of=tf.range(tf.size(ids)),
+            token_groups=groups,
+            lengths=tf.ones_like(self.lengths),
+            group_tokens=self.group_rows,
+        )
+
     def tokens_by_task(self, tokens: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
         """Applies `function(task, part)` to each task's part of `[tokens, ...]`."""
         return by_task(tokens, self.groups, self.group_tokens, function, width)

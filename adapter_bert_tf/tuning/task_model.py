@@ -25,6 +25,9 @@ class TaskModel(tf_keras.Model):
       head: The task's head.
       tuning: The tuning method.
 
+    Attributes:
+      forward: From inputs to outputs, without training, in one graph for all evaluations.
+
     Example:
       ```
       model = TaskModel(load_encoder("minilm"), ClassificationHead(classes=2))
@@ -62,6 +65,9 @@ class TaskModel(tf_keras.Model):
     def _forget_traces(self) -> None:
         """Makes Keras trace anew, where it would go on with the graphs of before."""
         self.train_function = self.test_function = self.predict_function = None
+        self.forward = tf.function(
+            lambda inputs: self(inputs, training=False), reduce_retracing=True, autograph=False
+        )
 
     def call(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         return self.head(self.encoder(inputs, output_range=self.head.tokens_read))

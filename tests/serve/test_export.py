@@ -133,7 +133,7 @@ def test_a_server_needs_no_xla(exported):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"format": 1}, "an export of format 1, not 2"),
+        ({"format": 1}, "an export of format 1, not 3"),
         ({"values": {"paths": ["a"], "numbers": [[7]], "shapes": [[2]]}}, "not a whole export"),
     ],
 )

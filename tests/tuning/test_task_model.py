@@ -111,6 +111,20 @@ def test_a_step_is_traced_once(bert, monkeypatch):
     assert len(traced) == 1
 
 
+def test_the_forward_graph_is_kept_and_follows_weights_and_head(bert):
+    model = _model(bert)
+    for rows in (4, 3, 2):
+        np.testing.assert_allclose(
+            model.forward(tiny.inputs(rows)), model(tiny.inputs(rows)), atol=1e-6
+        )
+    traces = model.forward.experimental_get_tracing_count()
+    model.head.output_layer.bias.assign([0.0, 5.0, 0.0])
+    np.testing.assert_allclose(model.forward(tiny.inputs()), model(tiny.inputs()), atol=1e-6)
+    assert model.forward.experimental_get_tracing_count() == traces
+    model.set_head(RegressionHead(0.0))
+    np.testing.assert_allclose(model.forward(tiny.inputs()), model(tiny.inputs()), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("head", "labels"),
     [
