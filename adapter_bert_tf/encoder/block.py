@@ -17,8 +17,8 @@ from adapter_bert_tf.encoder.self_attention import SelfAttention
 class AdapterEncoderBlock(layers.TransformerEncoderBlock):
     """Model Garden's Transformer layer, with an adapter behind each sub-layer.
 
-    `call()` is the parent's. Only the layers that it calls are replaced: the dropouts
-    behind the two projections by dropout and adapter, the others by faster ones.
+    The computation is the parent's `call()`. Only the layers that it calls are replaced: the
+    dropouts behind the two projections by dropout and adapter, the others by faster ones.
 
     Args:
       adapter: The adapters' design, or None for a layer without them.
@@ -66,6 +66,13 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
         self._output_layer_norm = LayerNorm.like(self._output_layer_norm)
         if not self._diff_q_kv_att_layer_norm:
             self._attention_layer_norm_kv = self._attention_layer_norm
+
+    def call(self, inputs, output_range: int | None = None):
+        if output_range != 1:
+            return super().call(inputs, output_range)
+        # Of the parent's slice, which is the same, nobody knows that it holds one token.
+        tokens, mask = inputs
+        return super().call([tokens[:, 0][:, None], tokens, mask])
 
     def _adapter_at(self, site: str) -> AdapterConfig | None:
         return self.adapter if self.adapter and site in self.adapter.sites else None

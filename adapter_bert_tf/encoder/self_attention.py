@@ -36,11 +36,18 @@ class SelfAttention(tf_keras.layers.MultiHeadAttention):
 
     def _build_from_signature(self, query, value, key=None):
         super()._build_from_signature(query, value, key)
-        self._query_dense = FlatDense.like(self._query_dense)
-        self._key_dense = FlatDense.like(self._key_dense)
-        self._value_dense = FlatDense.like(self._value_dense)
+        self._query_dense = self._built_dense(self._query_dense, query)
+        self._key_dense = self._built_dense(self._key_dense, value if key is None else key)
+        self._value_dense = self._built_dense(self._value_dense, value)
         self._output_dense = FlatDense.like(self._output_dense)
         self._dropout_layer = Dropout(self._dropout, dtype=self._dtype_policy)
+
+    def _built_dense(self, layer: tf_keras.layers.EinsumDense, inputs: tf.Tensor) -> FlatDense:
+        """A layer like `layer` with variables: `_attend_once` takes them without a call."""
+        dense = FlatDense.like(layer)
+        with tf.init_scope(), tf.name_scope(dense.name):
+            dense.build(inputs.shape)
+        return dense
 
     def _compute_attention(self, query, key, value, attention_mask=None, training=None):
         # The parent's einsums move axes at each of their operands and gradients; here heads move
@@ -49,17 +56,61 @@ class SelfAttention(tf_keras.layers.MultiHeadAttention):
         query = tf.multiply(query, 1 / math.sqrt(self._key_dim))
         query, key, value = (tf.transpose(heads, _SWAPPED) for heads in (query, key, value))
         scores = self._masked_softmax(tf.matmul(query, key, transpose_b=True), attention_mask)
-        dropped = self._dropout_layer(scores, training=training)
-        return tf.transpose(tf.matmul(dropped, value), _SWAPPED), scores
+        drops = training and self._dropout
+        weighed = self._dropped_product(scores, value) if drops else tf.matmul(scores, value)
+        return tf.transpose(weighed, _SWAPPED), scores
 
-    def call(self, query, value, **kwargs):
-        outputs = super().call(query, value, **kwargs)
-        if not self.keeps_input:
-            return outputs
-        if isinstance(outputs, tuple):
-            output, scores = outputs
-            return (output, query), scores
-        return outputs, query
+    def _dropped_product(self, scores: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+        drop = self._dropout_layer.draw()
+
+        @tf.custom_gradient
+        def product(scores: tf.Tensor, value: tf.Tensor):
+            def backward(gradient: tf.Tensor):
+                of_scores = drop(tf.matmul(gradient, value, transpose_b=True))
+                # Dropped again, as keeping them would need as much memory as the scores; without
+                # the dependency TensorFlow would find that it has done this before, and keep them.
+                with tf.control_dependencies([gradient]):
+                    dropped = drop(scores)
+                return of_scores, tf.matmul(dropped, gradient, transpose_a=True)
+
+            return tf.matmul(drop(scores), value), backward
+
+        return product(scores, value)
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        if not self._built_from_signature:
+            self._build_from_signature(query, value, key)
+        attend = self._attend_once if query.shape[1] == 1 else super().call
+        key = value if key is None else key
+        output, scores = attend(query, value, key, attention_mask, True, training)
+        output = (output, query) if self.keeps_input else output
+        return (output, scores) if return_attention_scores else output
+
+    def _attend_once(self, query, value, key, attention_mask, return_attention_scores, training):
+        """The parent's `call` for one query in a row, without keys and values.
+
+        A token's key meets one query, and its value gets one weight. So the query goes through
+        the key's kernel instead of all tokens, and the tokens' weighted sum through the value's:
+        two of the layer's large products vanish, forward and back.
+        """
+        heads = self._query_dense(query)[:, 0] * (1 / math.sqrt(self._key_dim))
+        # The key's bias would add the same to all scores of a head, which softmax takes away.
+        asked = tf.einsum("bhd,whd->bhw", heads, self._key_dense.kernel)
+        scores = tf.matmul(asked, key, transpose_b=True)[:, :, None]
+        scores = self._masked_softmax(scores, attention_mask)
+        weights = self._dropout_layer(scores, training=training)[:, :, 0]
+        weighed = tf.einsum("bhw,whd->bhd", tf.matmul(weights, value), self._value_dense.kernel)
+        if self._value_dense.bias is not None:
+            weighed += tf.reduce_sum(weights, -1, keepdims=True) * self._value_dense.bias
+        return self._output_dense(weighed[:, None]), scores
 
     def get_config(self):
         return {**super().get_config(), "keeps_input": self.keeps_input}

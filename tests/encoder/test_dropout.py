@@ -16,7 +16,7 @@ def test_rates_are_kept_to_a_fraction_and_odd_sizes_are_whole():
     dropped = Dropout(0.1)(ones, training=True).numpy()
     assert dropped.shape == (333, 1001)
     assert abs((dropped == 0).mean() - 0.1) < 0.003
-    assert np.unique(dropped)[1] == np.float32(65536 / (65536 - 6554))
+    assert np.unique(dropped)[1] == np.float32(1 / 0.9)
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
@@ -34,6 +34,32 @@ def test_the_gradient_follows_the_mask(dtype, in_graph):
     assert gradient.dtype == dtype
     assert set(y.numpy().astype(float)) == {0.0, 2.0}
     np.testing.assert_array_equal(gradient, y)
+
+
+def test_a_drawn_mask_stays_the_same():
+    layer = Dropout(0.3)
+    drop = layer.draw()
+    ones = tf.ones([50, 40])
+    np.testing.assert_array_equal(drop(ones), drop(ones))
+    np.testing.assert_allclose(drop(2 * ones), 2 * drop(ones))
+
+
+def test_masks_are_random_along_every_axis_and_from_draw_to_draw():
+    layer, rate, shape = Dropout(0.1), 0.1, (64, 32, 128)
+    masks = np.array([layer.draw()(tf.ones(shape)) == 0 for _ in range(16)])
+    for axis in range(masks.ndim):
+        others = tuple(i for i in range(masks.ndim) if i != axis)
+        _assert_chance(masks.mean(others), rate, masks.size // masks.shape[axis])
+        # Neighbours are dropped together as often as they would be by chance.
+        both = masks & np.roll(masks, 1, axis)
+        _assert_chance(both.mean(others), rate**2, masks.size // masks.shape[axis])
+
+
+def _assert_chance(shares: np.ndarray, rate: float, count: int) -> None:
+    deviation = np.sqrt(rate * (1 - rate) / count)
+    assert np.abs(shares - rate).max() < 6 * deviation
+    # Nor are they too even.
+    assert shares.std() > 0.5 * deviation
 
 
 def test_masks_differ_between_calls_and_layers_also_in_a_graph():
