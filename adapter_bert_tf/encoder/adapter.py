@@ -57,6 +57,7 @@ class Adapter(tf_keras.layers.Layer):
             activation=activation,
             kernel_initializer=tf_keras.initializers.TruncatedNormal(stddev=self.config.init_scale),
             name=name,
+            compiles=activation is not None,
         )
 
     def call(self, inputs):
