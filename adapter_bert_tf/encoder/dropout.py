@@ -36,7 +36,8 @@ class Dropout(tf_keras.layers.Dropout):
     def draw(self) -> Callable[[tf.Tensor], tf.Tensor]:
         """Draws a mask: a function that drops the same elements whenever it is called."""
         key = self.generator.uniform_full_int([2], tf.uint32)
-        return lambda x: _drop(x, key, float(self.rate))
+        # TensorFlow's optimizer does not know the shape of what XLA makes, and says so loudly.
+        return lambda x: tf.ensure_shape(_drop(x, key, float(self.rate)), x.shape)
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         if not training or not self.rate:
@@ -45,7 +46,7 @@ class Dropout(tf_keras.layers.Dropout):
         return tf.custom_gradient(lambda x: (drop(x), drop))(inputs)
 
 
-@tf.function(jit_compile=True, autograph=False, reduce_retracing=True)
+@tf.function(jit_compile=True, autograph=False)
 def _drop(x: tf.Tensor, key: tf.Tensor, rate: float) -> tf.Tensor:
     places = tf.cast(tf.reshape(tf.range(tf.size(x)), tf.shape(x)), tf.uint32)
     # Two rounds: with one, all masks would be cut from one long row of bits.
