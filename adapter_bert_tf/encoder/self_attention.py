@@ -1,12 +1,15 @@
 """Keras's multi-head attention without einsums."""
 
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.encoder.dropout import Dropout
 from adapter_bert_tf.encoder.flat_dense import FlatDense
+
+_Score = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 # From [batch, length, heads, width] to [batch, heads, length, width], and back.
 _SWAPPED = [0, 2, 1, 3]
@@ -55,27 +58,37 @@ class SelfAttention(tf_keras.layers.MultiHeadAttention):
         # One product for query, key and value is not faster than three: it was measured.
         query = tf.multiply(query, 1 / math.sqrt(self._key_dim))
         query, key, value = (tf.transpose(heads, _SWAPPED) for heads in (query, key, value))
-        scores = self._masked_softmax(tf.matmul(query, key, transpose_b=True), attention_mask)
-        drops = training and self._dropout
-        weighed = self._dropped_product(scores, value) if drops else tf.matmul(scores, value)
-        return tf.transpose(weighed, _SWAPPED), scores
 
-    def _dropped_product(self, scores: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-        drop = self._dropout_layer.draw()
+        def score(query: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+            return self._masked_softmax(tf.matmul(query, key, transpose_b=True), attention_mask)
+
+        scores = score(query, key)
+        attended = self._attend(score, query, key, value) if training else scores @ value
+        return tf.transpose(attended, _SWAPPED), scores
+
+    def _attend(self, score: _Score, query, key, value) -> tf.Tensor:
+        """Returns `drop(score(query, key)) @ value`, whose gradient keeps no scores.
+
+        They would be an eighth of all that a step keeps; to compute them again takes 1.5 % of it.
+        """
+        drop = self._dropout_layer.draw() if self._dropout else tf.identity
 
         @tf.custom_gradient
-        def product(scores: tf.Tensor, value: tf.Tensor):
+        def attend(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor):
             def backward(gradient: tf.Tensor):
-                of_scores = drop(tf.matmul(gradient, value, transpose_b=True))
-                # Dropped again, as keeping them would need as much memory as the scores; without
-                # the dependency TensorFlow would find that it has done this before, and keep them.
+                # Without the dependency TensorFlow would see that it has them, and keep them.
                 with tf.control_dependencies([gradient]):
-                    dropped = drop(scores)
-                return of_scores, tf.matmul(dropped, gradient, transpose_a=True)
+                    scores = score(query, key)
+                of_value = tf.matmul(drop(scores), gradient, transpose_a=True)
+                of_scores = drop(tf.matmul(gradient, value, transpose_b=True))
+                mean = tf.reduce_sum(scores * of_scores, axis=-1, keepdims=True)
+                of_logits = scores * (of_scores - mean)
+                of_key = tf.matmul(of_logits, query, transpose_a=True)
+                return tf.matmul(of_logits, key), of_key, of_value
 
-            return tf.matmul(drop(scores), value), backward
+            return tf.matmul(drop(score(query, key)), value), backward
 
-        return product(scores, value)
+        return attend(query, key, value)
 
     def call(
         self,
@@ -88,14 +101,16 @@ class SelfAttention(tf_keras.layers.MultiHeadAttention):
     ):
         if not self._built_from_signature:
             self._build_from_signature(query, value, key)
-        attend = self._attend_once if query.shape[1] == 1 else super().call
         key = value if key is None else key
-        output, scores = attend(query, value, key, attention_mask, True, training)
+        if query.shape[1] == 1:
+            output, scores = self._attend_once(query, value, key, attention_mask, training)
+        else:
+            output, scores = super().call(query, value, key, attention_mask, True, training)
         output = (output, query) if self.keeps_input else output
         return (output, scores) if return_attention_scores else output
 
-    def _attend_once(self, query, value, key, attention_mask, return_attention_scores, training):
-        """The parent's `call` for one query in a row, without keys and values.
+    def _attend_once(self, query, value, key, attention_mask, training):
+        """The parent's output and scores for one query in a row, without keys and values.
 
         A token's key meets one query, and its value gets one weight. So the query goes through
         the key's kernel instead of all tokens, and the tokens' weighted sum through the value's:

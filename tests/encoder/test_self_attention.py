@@ -66,26 +66,35 @@ def test_one_query_is_dropped_out_as_others_are(tokens, queries):
     assert (error < 6 * spread / np.sqrt(len(outputs))).all()
 
 
-def test_the_gradient_drops_what_the_output_dropped(tokens):
-    layer = _attention(tokens, dropout=0.5)
-    drop = layer._dropout_layer.draw()
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_the_gradient_is_that_of_the_formula(tokens, rate):
+    layer = _attention(tokens, dropout=rate)
+    drop = layer._dropout_layer.draw() if rate else tf.identity
     layer._dropout_layer.draw = lambda: drop
-    scores = tf.nn.softmax(tf.random.stateless_normal([BATCH, HEADS, LENGTH, LENGTH], [3, 4]))
-    value = tf.random.stateless_normal([BATCH, HEADS, LENGTH, SIZE], [5, 6])
+    query, key, value = (
+        tf.random.stateless_normal([BATCH, HEADS, LENGTH, SIZE], [3, i]) for i in range(3)
+    )
     # A mask as a factor, which TensorFlow differentiates itself.
-    mask = drop(tf.ones_like(scores))
+    factors = drop(tf.ones([BATCH, HEADS, LENGTH, LENGTH]))
+
+    def score(query, key):
+        return tf.nn.softmax(tf.matmul(query, key, transpose_b=True))
+
     results = []
-    for product in (layer._dropped_product, lambda scores, value: (scores * mask) @ value):
+    for attend in (
+        lambda *heads: layer._attend(score, *heads),
+        lambda query, key, value: (score(query, key) * factors) @ value,
+    ):
         with tf.GradientTape() as tape:
-            tape.watch([scores, value])
-            output = product(scores, value)
+            tape.watch([query, key, value])
+            output = attend(query, key, value)
             loss = tf.reduce_sum(tf.sin(output))
-        results.append([output, *tape.gradient(loss, [scores, value])])
+        results.append([output, *tape.gradient(loss, [query, key, value])])
     for ours, expected in zip(*results, strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-6)
 
 
-def test_dropped_scores_are_not_kept_for_the_gradient(tokens):
+def test_scores_are_computed_again_for_the_gradient(tokens):
     """TensorFlow joins equal operations, unless something tells them apart."""
     layer = _attention(tokens, dropout=0.5)
 
@@ -96,7 +105,12 @@ def test_dropped_scores_are_not_kept_for_the_gradient(tokens):
             loss = tf.reduce_sum(layer(x, x, training=True))
         return tape.gradient(loss, x)
 
-    graph = step.get_concrete_function(tokens).graph
-    drops = [op for op in graph.get_operations() if "drop" in str(op.node_def.attr.get("f", ""))]
-    assert len(drops) == 3
-    assert len({tuple(op.node_def.input) for op in drops}) == 3
+    operations = step.get_concrete_function(tokens).graph.get_operations()
+    of_scores = [LENGTH, LENGTH]
+    products = [
+        tuple(op.node_def.input)
+        for op in operations
+        if op.type == "BatchMatMulV2" and op.outputs[0].shape[2:] == of_scores
+    ]
+    # Forward; again; and the gradient of the scores.
+    assert len(set(products)) == 3
