@@ -25,7 +25,7 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
       **kwargs: The arguments of `TransformerEncoderBlock`.
 
     Attributes:
-      compiles: Whether XLA may compile parts of it.
+      compiles: Whether XLA may compile the feed-forward activation.
     """
 
     compiles: ClassVar[bool] = True
@@ -68,11 +68,12 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
             self._attention_layer_norm_kv = self._attention_layer_norm
 
     def call(self, inputs, output_range: int | None = None):
-        if output_range != 1:
+        is_pair = isinstance(inputs, (list, tuple)) and len(inputs) == 2
+        if output_range != 1 or not is_pair or self._diff_q_kv_att_layer_norm:
             return super().call(inputs, output_range)
         # Of the parent's slice, which is the same, nobody knows that it holds one token.
         tokens, mask = inputs
-        return super().call([tokens[:, 0][:, None], tokens, mask])
+        return super().call([tokens[:, 0][:, None], tokens, mask if mask is None else mask[:, :1]])
 
     def _adapter_at(self, site: str) -> AdapterConfig | None:
         return self.adapter if self.adapter and site in self.adapter.sites else None

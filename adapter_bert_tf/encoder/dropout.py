@@ -25,12 +25,11 @@ class Dropout(tf_keras.layers.Dropout):
             raise ValueError(f"rate must be a number from 0 to 1, not {rate!r}")
         kwargs["rng_type"] = "stateful"
         super().__init__(rate, **kwargs)
-        # A step that makes variables is traced twice.
-        self._random_generator._maybe_init()
 
     @property
     def generator(self) -> tf.random.Generator:
         """The source of this layer's keys, to save and restore with a run."""
+        self._random_generator._maybe_init()
         return self._random_generator._generator
 
     def draw(self) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -25,20 +25,15 @@ class LayerNorm(tf_keras.layers.LayerNormalization):
             normal = centered * scale
 
             def backward(gradient: tf.Tensor):
+                rows = list(range(x.shape.rank - 1))
                 shares = gradient * normal
                 inner = gradient * gamma
                 inner = inner - _mean(inner) - normal * _mean(shares * gamma)
-                return inner * scale, _sum_of_rows(shares), _sum_of_rows(gradient)
+                return inner * scale, tf.reduce_sum(shares, rows), tf.reduce_sum(gradient, rows)
 
             return normal * gamma + beta, backward
 
         return normalize(inputs, tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta))
-
-
-def _sum_of_rows(x: tf.Tensor) -> tf.Tensor:
-    # As a product: it takes two thirds of the time of `reduce_sum`.
-    rows = tf.reshape(x, [-1, x.shape[-1]])
-    return tf.matmul(tf.ones([1, tf.shape(rows)[0]], x.dtype), rows)[0]
 
 
 def _mean(x: tf.Tensor) -> tf.Tensor:

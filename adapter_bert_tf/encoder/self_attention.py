@@ -1,4 +1,4 @@
-"""Keras's multi-head attention without einsums."""
+"""Keras's multi-head attention, faster."""
 
 import math
 from collections.abc import Callable
@@ -39,18 +39,13 @@ class SelfAttention(tf_keras.layers.MultiHeadAttention):
 
     def _build_from_signature(self, query, value, key=None):
         super()._build_from_signature(query, value, key)
-        self._query_dense = self._built_dense(self._query_dense, query)
-        self._key_dense = self._built_dense(self._key_dense, value if key is None else key)
-        self._value_dense = self._built_dense(self._value_dense, value)
+        self._query_dense = _built_dense(self._query_dense, self._query_shape)
+        self._key_dense = _built_dense(self._key_dense, self._key_shape)
+        self._value_dense = _built_dense(self._value_dense, self._value_shape)
         self._output_dense = FlatDense.like(self._output_dense)
         self._dropout_layer = Dropout(self._dropout, dtype=self._dtype_policy)
-
-    def _built_dense(self, layer: tf_keras.layers.EinsumDense, inputs: tf.Tensor) -> FlatDense:
-        """A layer like `layer` with variables: `_attend_once` takes them without a call."""
-        dense = FlatDense.like(layer)
-        with tf.init_scope(), tf.name_scope(dense.name):
-            dense.build(inputs.shape)
-        return dense
+        # Not by its first call, of which there may be none before a step is traced.
+        self._dropout_layer.build(())
 
     def _compute_attention(self, query, key, value, attention_mask=None, training=None):
         # The parent's einsums move axes at each of their operands and gradients; here heads move
@@ -116,11 +111,13 @@ class SelfAttention(tf_keras.layers.MultiHeadAttention):
         the key's kernel instead of all tokens, and the tokens' weighted sum through the value's:
         two of the layer's large products vanish, forward and back.
         """
+        mask = self._compute_attention_mask(query, value, key, attention_mask)
+        # Keras casts a layer's first input only, and leaves the others to the layers in it.
+        key, value = tf.cast(key, self.compute_dtype), tf.cast(value, self.compute_dtype)
         heads = self._query_dense(query)[:, 0] * (1 / math.sqrt(self._key_dim))
         # The key's bias would add the same to all scores of a head, which softmax takes away.
         asked = tf.einsum("bhd,whd->bhw", heads, self._key_dense.kernel)
-        scores = tf.matmul(asked, key, transpose_b=True)[:, :, None]
-        scores = self._masked_softmax(scores, attention_mask)
+        scores = self._masked_softmax(tf.matmul(asked, key, transpose_b=True)[:, :, None], mask)
         weights = self._dropout_layer(scores, training=training)[:, :, 0]
         weighed = tf.einsum("bhw,whd->bhd", tf.matmul(weights, value), self._value_dense.kernel)
         if self._value_dense.bias is not None:
@@ -129,3 +126,11 @@ class SelfAttention(tf_keras.layers.MultiHeadAttention):
 
     def get_config(self):
         return {**super().get_config(), "keeps_input": self.keeps_input}
+
+
+def _built_dense(layer: tf_keras.layers.EinsumDense, shape: tf.TensorShape) -> FlatDense:
+    """A layer like `layer` with variables: `_attend_once` takes them without a call."""
+    dense = FlatDense.like(layer)
+    with tf.init_scope(), tf.name_scope(dense.name):
+        dense.build(shape)
+    return dense

@@ -110,6 +110,7 @@ class TaskModel(tf_keras.Model):
             outputs = self(inputs, training=True)
             loss = self.compute_loss(inputs, labels, outputs, weights)
         gradients = self.optimizer.compute_gradients(loss, self.trainable_variables, tape)
-        # A span head leaves the pooler without one, of which Keras would warn at each start.
+        # A span head leaves the pooler without one, a head on the first token the last layer's bias
+        # of keys. Keras would warn at each start.
         self.optimizer.apply_gradients([pair for pair in gradients if pair[0] is not None])
         return self.compute_metrics(inputs, labels, outputs, weights)

@@ -40,7 +40,10 @@ def _pair(adapter=None, **options):
     return theirs, ours
 
 
-@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"output_range": 1}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"norm_first": True}, {"output_range": 1}, {"norm_first": True, "output_range": 1}],
+)
 def test_plain_encoder_is_model_gardens(options):
     theirs, ours = _pair(**options)
     expected, outputs = theirs(tiny.inputs()), ours(tiny.inputs())

@@ -46,11 +46,25 @@ def test_one_query_gets_what_it_gets_among_others(tokens, use_bias):
 def test_one_query_needs_no_keys_and_values(tokens):
     layer = _attention(tokens)
     graph = tf.function(lambda x: layer(x[:, :1], x)).get_concrete_function(tokens).graph
-    sizes = [output.shape.num_elements() for op in graph.get_operations() for output in op.outputs]
-    assert max(sizes) < BATCH * HEADS * LENGTH * WIDTH
     assert [BATCH, LENGTH, HEADS, SIZE] not in [
         output.shape for op in graph.get_operations() for output in op.outputs
     ]
+
+
+@pytest.mark.parametrize("queries", [1, LENGTH])
+def test_tokens_are_cast_where_precision_is_mixed(tokens, queries):
+    layer = SelfAttention(HEADS, SIZE, dropout=0.5, dtype="mixed_bfloat16")
+    output = layer(tokens[:, :queries], tokens, attention_mask=MASK, training=True)
+    assert output.dtype == tf.bfloat16
+    assert np.isfinite(output.numpy().astype(float)).all()
+
+
+def test_the_configuration_of_a_built_layer_makes_a_built_layer(tokens):
+    layer = _attention(tokens, dropout=0.5)
+    again = SelfAttention.from_config(layer.get_config())
+    again(tokens, tokens)
+    again.set_weights(layer.get_weights())
+    np.testing.assert_allclose(again(tokens, tokens), layer(tokens, tokens), atol=1e-6)
 
 
 @pytest.mark.parametrize("queries", [1, LENGTH])
