@@ -64,7 +64,7 @@ class SelfAttention(tf_keras.layers.MultiHeadAttention):
     def _attend(self, score: _Score, query, key, value) -> tf.Tensor:
         """Returns `drop(score(query, key)) @ value`, whose gradient keeps no scores.
 
-        They would be an eighth of all that a step keeps; to compute them again takes 1.5 % of it.
+        They would be a seventh of all that a step keeps; computing them again takes 1 % of it.
         """
         drop = self._dropout_layer.draw() if self._dropout else tf.identity
 
