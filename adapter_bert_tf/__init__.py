@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from adapter_bert_tf.encoder.adapter_config import AdapterConfig
     from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
     from adapter_bert_tf.errors import UserError
-    from adapter_bert_tf.head.classification import ClassificationHead
-    from adapter_bert_tf.head.regression import RegressionHead
-    from adapter_bert_tf.head.span import SpanHead
+    from adapter_bert_tf.heads.classification import ClassificationHead
+    from adapter_bert_tf.heads.regression import RegressionHead
+    from adapter_bert_tf.heads.span import SpanHead
     from adapter_bert_tf.pack.model import load_pack, save_pack
     from adapter_bert_tf.pack.pack import Pack, read_pack
     from adapter_bert_tf.tuning.methods import Tuning
@@ -23,10 +23,10 @@ _MODULES = {
     "AdapterBertEncoder": "encoder.encoder",
     "AdapterConfig": "encoder.adapter_config",
     "BertAdam": "tuning.optimizer",
-    "ClassificationHead": "head.classification",
+    "ClassificationHead": "heads.classification",
     "Pack": "pack.pack",
-    "RegressionHead": "head.regression",
-    "SpanHead": "head.span",
+    "RegressionHead": "heads.regression",
+    "SpanHead": "heads.span",
     "TaskModel": "tuning.task_model",
     "Tuning": "tuning.methods",
     "UserError": "errors",

@@ -53,7 +53,7 @@ def _main() -> None:
     # Here, so that a missing package is told before TensorFlow is loaded.
     from adapter_bert_tf.run.classifier import ClassifierRun
     from adapter_bert_tf.run.classifier_settings import ClassifierSettings
-    from adapter_bert_tf.run.strategy import find_strategy, seed_everything
+    from adapter_bert_tf.run.devices import find_strategy, seed_everything
 
     settings = ClassifierSettings(
         output_dir=output_dir, task="sms_spam", data_dir=data_dir, num_train_epochs=1.0

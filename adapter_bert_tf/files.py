@@ -1,10 +1,12 @@
-"""Files that are either whole or not there."""
+"""Reading and writing files: JSON with clear errors, and files that are whole or not there."""
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 from adapter_bert_tf.errors import UserError, file_error
 
@@ -57,3 +59,30 @@ def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current
+
+
+def read_json(path: str) -> Any:
+    """Reads a JSON file."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return json.load(file)
+    except OSError as error:
+        raise file_error(path, error) from None
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except ValueError as error:  # A number of thousands of digits.
+        raise UserError(f"{path}: not JSON: {error}") from None
+    except RecursionError:
+        raise UserError(f"{path}: not JSON: nested too deeply") from None
+
+
+def read_json_object(path: str) -> dict[str, Any]:
+    """Reads a JSON file that holds one object."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected a JSON object, not {type(value).__name__}")
+    return value

@@ -128,7 +128,7 @@ def _adapter():
 
 def prepare_devices() -> "tf.distribute.Strategy":
     """Seeds, sets the precision, and returns the strategy that the flags ask for."""
-    from adapter_bert_tf.run.strategy import find_strategy, seed_everything, set_precision
+    from adapter_bert_tf.run.devices import find_strategy, seed_everything, set_precision
 
     values = flags.FLAGS
     strategy = find_strategy(

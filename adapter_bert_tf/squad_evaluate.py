@@ -14,8 +14,8 @@ from adapter_bert_tf.errors import UserError
 
 
 def _main(data: str, predictions: str) -> None:
-    from adapter_bert_tf.data.squad import read_squad
-    from adapter_bert_tf.run.squad_metrics import has_answers, questions_of, score
+    from adapter_bert_tf.squad.metrics import has_answers, questions_of, score
+    from adapter_bert_tf.squad.questions import read_squad
 
     articles = read_squad(data)
     if not has_answers(articles):
@@ -36,7 +36,7 @@ def _main(data: str, predictions: str) -> None:
 
 def _read(path: str, kind: type) -> dict:
     """Reads an object of texts, or of numbers, by the names of questions."""
-    from adapter_bert_tf.data.squad import read_json
+    from adapter_bert_tf.files import read_json
 
     values = read_json(path)
     if not isinstance(values, dict):

@@ -11,11 +11,9 @@ from sizes import Case
 from adapter_bert_tf.base.presets import find_minilm
 from adapter_bert_tf.data.batches import Batches, bucket_lengths
 from adapter_bert_tf.data.records import cached_records, read_records
-from adapter_bert_tf.data.sources import OriginalFiles
+from adapter_bert_tf.data.sources import OriginalFiles, find_task
 from adapter_bert_tf.data.task import TRAIN
-from adapter_bert_tf.data.tasks import find_task
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import read_vocabulary
+from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 
 _LONGEST = 128
 

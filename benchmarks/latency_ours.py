@@ -10,13 +10,12 @@ from sizes import TEXT, Case
 
 from adapter_bert_tf import AdapterConfig, ClassificationHead, TaskModel, save_pack
 from adapter_bert_tf.base.base import Base
-from adapter_bert_tf.base.bert_config import BertConfig
+from adapter_bert_tf.base.config import BertConfig
 from adapter_bert_tf.base.load import make_encoder
 from adapter_bert_tf.encoder.variables import variables_by_path
 from adapter_bert_tf.serve.export import export_packs
 from adapter_bert_tf.text.inputs import IDS, encode
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import Vocabulary, read_vocabulary
+from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary, read_vocabulary
 
 
 def _random_base(case: Case, vocabulary: Vocabulary) -> Base:

@@ -6,11 +6,10 @@ import os
 import numpy as np
 
 from adapter_bert_tf.base.load import load_encoder
-from adapter_bert_tf.data.sources import OriginalFiles
-from adapter_bert_tf.data.tasks import find_task
+from adapter_bert_tf.data.sources import OriginalFiles, find_task
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
-from adapter_bert_tf.head.classification import ClassificationHead
-from adapter_bert_tf.head.regression import RegressionHead
+from adapter_bert_tf.heads.classification import ClassificationHead
+from adapter_bert_tf.heads.regression import RegressionHead
 from adapter_bert_tf.pack.model import save_pack
 from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
 from adapter_bert_tf.tuning.task_model import TaskModel

@@ -22,12 +22,11 @@ from official.nlp.tools import tokenization
 from timing import load_line
 
 from adapter_bert_tf.base.load import find_base
-from adapter_bert_tf.data.span_windows import SpanWindows, to_windows
-from adapter_bert_tf.data.squad import read_squad, to_predict
-from adapter_bert_tf.head.answers import Decoding, find_answers
+from adapter_bert_tf.squad.answers import Decoding, find_answers
+from adapter_bert_tf.squad.questions import read_squad, to_predict
+from adapter_bert_tf.squad.windows import SpanWindows, WindowSizes, to_windows
 from adapter_bert_tf.text.inputs import IDS
 from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.windows import WindowSizes
 
 _DATA = flags.DEFINE_string("data", None, "A SQuAD file.", required=True)
 _SIZES = {"max_seq_length": 384, "doc_stride": 128, "max_query_length": 64}

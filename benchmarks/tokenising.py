@@ -29,11 +29,9 @@ def tokenising(data_dir: str) -> list[Row]:
 
 def _write(vocabulary: str, data_dir: str) -> float:
     from adapter_bert_tf.data.records import write_records
-    from adapter_bert_tf.data.sources import OriginalFiles
+    from adapter_bert_tf.data.sources import OriginalFiles, find_task
     from adapter_bert_tf.data.task import TRAIN
-    from adapter_bert_tf.data.tasks import find_task
-    from adapter_bert_tf.text.tokenizer import Tokenizer
-    from adapter_bert_tf.text.vocabulary import read_vocabulary
+    from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 
     examples = OriginalFiles(find_task("SST-2"), data_dir).read(TRAIN)
     tokenizer = Tokenizer(read_vocabulary(vocabulary))

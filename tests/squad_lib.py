@@ -8,7 +8,7 @@ import numpy as np
 from official.nlp.data import squad_lib
 from official.nlp.tools import tokenization
 
-from adapter_bert_tf.text.windows import WindowSizes
+from adapter_bert_tf.squad.windows import WindowSizes
 
 # What tokenizers stumble over: accents, capitals, punctuation, other spaces, what is dropped.
 ODD = ["É", "ß", "(", ")", "-", "\u00a0", "\u202f", "\u200b", "中", "İ", "'s", "…", "\ufffd", "Ⅳ"]

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from adapter_bert_tf import UserError, demo
-from adapter_bert_tf.data.read import read_split
+from adapter_bert_tf.data.examples import read_split
+from adapter_bert_tf.data.sources import find_task
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
-from adapter_bert_tf.data.tasks import find_task
 
 
 def _skip_without_package():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from adapter_bert_tf import AdapterConfig, UserError, load_encoder, load_pack, read_pack
-from adapter_bert_tf.base.tf_checkpoint import write_checkpoint
+from adapter_bert_tf.base.checkpoint import write_checkpoint
 from adapter_bert_tf.pack.original import import_checkpoint
 from tests import tiny
 from tests.programs import run_quickly

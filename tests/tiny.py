@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 
+from adapter_bert_tf.base.checkpoint import write_checkpoint
 from adapter_bert_tf.base.names import google_names
-from adapter_bert_tf.base.tf_checkpoint import write_checkpoint
 
 LAYERS, WIDTH, HEADS, INNER, WORDS, LENGTH = 3, 16, 4, 24, 50, 32
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from adapter_bert_tf.base.bert_config import BertConfig
+from adapter_bert_tf.base.config import BertConfig
 from adapter_bert_tf.encoder.variables import is_layer_norm
-from adapter_bert_tf.text.vocabulary import Vocabulary
+from adapter_bert_tf.text.tokenizer import Vocabulary
 
 Tensors = Iterator[tuple[str, np.ndarray]]
 

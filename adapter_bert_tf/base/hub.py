@@ -6,10 +6,10 @@ import re
 import tensorflow as tf
 
 from adapter_bert_tf.base.base import Base, Tensors
-from adapter_bert_tf.base.bert_config import config_from_shapes
-from adapter_bert_tf.base.tf_checkpoint import UNREADABLE
+from adapter_bert_tf.base.checkpoint import UNREADABLE
+from adapter_bert_tf.base.config import config_from_shapes
 from adapter_bert_tf.errors import UserError, first_line
-from adapter_bert_tf.text.vocabulary import Vocabulary, read_vocabulary
+from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
 _HANDLE = re.compile(r"^(https?|gs|s3)://")
 # Newer exports of Model Garden keep the encoder's own scope in front of these.

@@ -7,14 +7,14 @@ import numpy as np
 import safetensors
 
 from adapter_bert_tf.base.base import Base, Tensors
-from adapter_bert_tf.base.bert_config import (
+from adapter_bert_tf.base.config import (
     BertConfig,
     read_hugging_face_config,
     read_json_object,
 )
 from adapter_bert_tf.base.names import hugging_face_names, split_heads
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.text.vocabulary import Vocabulary, read_vocabulary
+from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
 WEIGHTS = "model.safetensors"
 

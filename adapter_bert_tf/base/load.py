@@ -4,11 +4,10 @@ import difflib
 import os
 
 from adapter_bert_tf.base.base import Base, digest_of
-from adapter_bert_tf.base.google import find_checkpoint, read_checkpoint_base
+from adapter_bert_tf.base.checkpoint import find_checkpoint, is_checkpoint, read_checkpoint_base
 from adapter_bert_tf.base.hub import is_hub_model, read_hub_base
 from adapter_bert_tf.base.hugging_face import is_hugging_face_folder, read_hugging_face_base
 from adapter_bert_tf.base.presets import HUB_PRESETS, MINILM, PRESETS, find_minilm
-from adapter_bert_tf.base.tf_checkpoint import is_checkpoint
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path

@@ -1,12 +1,14 @@
 """Where a task's examples come from."""
 
+import difflib
 import os
 from typing import Protocol
 
 import numpy as np
 
-from adapter_bert_tf.data.examples import Examples
-from adapter_bert_tf.data.read import cell, labels_of, read_split, to_examples
+from adapter_bert_tf.data.additional import ADDITIONAL
+from adapter_bert_tf.data.examples import Examples, cell, labels_of, read_split, to_examples
+from adapter_bert_tf.data.glue import GLUE
 from adapter_bert_tf.data.tables import Row, layout_of, read_rows
 from adapter_bert_tf.data.task import TEST, Task
 from adapter_bert_tf.errors import UserError, first_line, some
@@ -192,3 +194,21 @@ def _pick(
             f"{path}: which column is the text? Name it with --{flag}: {some(header, 20)}"
         )
     return found[0] if found else None
+
+
+def _key(name: str) -> str:
+    """`SST-2`, `sst2` and `sst_2` are one name."""
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+TASKS: dict[str, Task] = {_key(task.name): task for task in (*GLUE, *ADDITIONAL)}
+
+
+def find_task(name: str) -> Task:
+    """Returns the task called `name`, in any spelling, or tells the nearest names."""
+    if _key(name) in TASKS:
+        return TASKS[_key(name)]
+    near = [TASKS[key].name for key in difflib.get_close_matches(_key(name), TASKS, n=3)]
+    names = near or [task.name for task in TASKS.values()]
+    hint = "did you mean" if near else "known are"
+    raise UserError(f"--task={name}: no such task; {hint} {', '.join(names)}")

@@ -5,15 +5,15 @@ import re
 import shutil
 
 from adapter_bert_tf.base.base import Base
+from adapter_bert_tf.base.checkpoint import TfCheckpoint, is_checkpoint, write_checkpoint
 from adapter_bert_tf.base.load import load_encoder
 from adapter_bert_tf.base.names import google_names
-from adapter_bert_tf.base.tf_checkpoint import TfCheckpoint, is_checkpoint, write_checkpoint
 from adapter_bert_tf.encoder.adapter_config import ATTENTION, FEED_FORWARD, AdapterConfig
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import new_folder
-from adapter_bert_tf.head.classification import ClassificationHead
-from adapter_bert_tf.head.head import Head
-from adapter_bert_tf.head.regression import RegressionHead
+from adapter_bert_tf.heads.classification import ClassificationHead
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.regression import RegressionHead
 from adapter_bert_tf.pack.model import save_pack
 from adapter_bert_tf.tuning.task_model import TaskModel
 

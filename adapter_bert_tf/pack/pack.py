@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from adapter_bert_tf.base.bert_config import read_json_object
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.errors import UserError, file_error, first_line
-from adapter_bert_tf.files import write_atomically
-from adapter_bert_tf.head.kinds import make_head
+from adapter_bert_tf.files import read_json_object, write_atomically
+from adapter_bert_tf.heads.kinds import make_head
 from adapter_bert_tf.tuning.methods import Tuning
 
 FORMAT = 1

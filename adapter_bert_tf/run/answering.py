@@ -6,17 +6,16 @@ import numpy as np
 
 from adapter_bert_tf.base.load import load_encoder
 from adapter_bert_tf.data.batches import Batches, bucket_lengths
-from adapter_bert_tf.data.span_windows import SpanWindows, to_windows
-from adapter_bert_tf.data.squad import Questions
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.head.answers import Answer, Decoding, Prediction, find_answers
-from adapter_bert_tf.head.span import SpanHead
+from adapter_bert_tf.heads.span import SpanHead
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.run.outputs import compute_outputs
 from adapter_bert_tf.run.task_data import tokenizer_for
+from adapter_bert_tf.squad.answers import Answer, Decoding, Prediction, find_answers
+from adapter_bert_tf.squad.questions import Questions
+from adapter_bert_tf.squad.windows import SpanWindows, WindowSizes, to_windows
 from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.windows import WindowSizes
 from adapter_bert_tf.tuning.task_model import TaskModel
 
 _BATCH_SIZE = 8

@@ -7,15 +7,15 @@ from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.data.records import LABELS
 from adapter_bert_tf.data.task import CLASSIFICATION, DEV, TEST, TRAIN
 from adapter_bert_tf.errors import UserError, some
-from adapter_bert_tf.head.classification import ClassificationHead
-from adapter_bert_tf.head.head import Head
-from adapter_bert_tf.head.regression import RegressionHead
+from adapter_bert_tf.heads.classification import ClassificationHead
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.regression import RegressionHead
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.run.classifier_settings import ClassifierSettings
+from adapter_bert_tf.run.devices import is_tpu
 from adapter_bert_tf.run.metrics import compute_metrics
 from adapter_bert_tf.run.outputs import compute_outputs
 from adapter_bert_tf.run.run import Evaluate, Run, TaskDescription
-from adapter_bert_tf.run.strategy import is_tpu
 from adapter_bert_tf.run.submission import write_submission
 from adapter_bert_tf.run.task_data import TaskData, check_splits, find_source, split_names
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode

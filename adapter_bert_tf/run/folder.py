@@ -4,9 +4,8 @@ import json
 import os
 from typing import Any
 
-from adapter_bert_tf.base.bert_config import read_json_object
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import write_atomically
+from adapter_bert_tf.files import read_json_object, write_atomically
 
 _SETTINGS, _HISTORY, _RESULTS = "settings.json", "history.json", "eval_results.json"
 _CHECKPOINTS = "checkpoints"

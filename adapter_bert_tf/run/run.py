@@ -12,13 +12,13 @@ import tf_keras
 from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.head.head import Head
+from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.pack.model import load_pack, save_pack
 from adapter_bert_tf.pack.pack import read_pack
+from adapter_bert_tf.run.devices import describe_devices, worker_number
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import RunSettings
-from adapter_bert_tf.run.strategy import describe_devices, worker_number
-from adapter_bert_tf.run.training import Schedule, Trainer
+from adapter_bert_tf.run.trainer import Schedule, Trainer
 from adapter_bert_tf.serve.export import export_packs, find_version
 from adapter_bert_tf.tuning.optimizer import create_optimizer
 from adapter_bert_tf.tuning.task_model import TaskModel

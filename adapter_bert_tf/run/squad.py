@@ -9,20 +9,25 @@ import tensorflow as tf
 
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.data.records import ENDINGS
-from adapter_bert_tf.data.span_records import cached_span_records, read_span_records
-from adapter_bert_tf.data.span_windows import to_windows
-from adapter_bert_tf.data.squad import Questions, read_squad, to_predict, to_train
-from adapter_bert_tf.data.squad_tfds import read_squad_tfds
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.head.answers import Prediction
-from adapter_bert_tf.head.head import Head
-from adapter_bert_tf.head.span import SpanHead
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.span import SpanHead
 from adapter_bert_tf.run.answering import answer
+from adapter_bert_tf.run.devices import is_tpu
 from adapter_bert_tf.run.run import Evaluate, Run, TaskDescription
-from adapter_bert_tf.run.squad_metrics import has_answers, score_predictions
 from adapter_bert_tf.run.squad_settings import SquadSettings
-from adapter_bert_tf.run.strategy import is_tpu
 from adapter_bert_tf.run.task_data import check_rows, tokenizer_for
+from adapter_bert_tf.squad.answers import Prediction
+from adapter_bert_tf.squad.metrics import has_answers, score_predictions
+from adapter_bert_tf.squad.questions import (
+    Questions,
+    read_squad,
+    read_squad_tfds,
+    to_predict,
+    to_train,
+)
+from adapter_bert_tf.squad.records import cached_span_records, read_span_records
+from adapter_bert_tf.squad.windows import to_windows
 from adapter_bert_tf.text.inputs import IDS
 
 TRAIN, PREDICT = "train", "predict"

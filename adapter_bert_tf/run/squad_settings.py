@@ -5,9 +5,9 @@ import math
 from typing import Any, ClassVar
 
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.head.answers import Decoding
 from adapter_bert_tf.run.settings import RunSettings
-from adapter_bert_tf.text.windows import WindowSizes
+from adapter_bert_tf.squad.answers import Decoding
+from adapter_bert_tf.squad.windows import WindowSizes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

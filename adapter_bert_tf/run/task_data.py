@@ -5,9 +5,15 @@ import tensorflow as tf
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.data.records import ENDINGS, LABELS, cached_records, read_records
-from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, RecordFiles, Source, Tfds
+from adapter_bert_tf.data.sources import (
+    OriginalFiles,
+    OwnFiles,
+    RecordFiles,
+    Source,
+    Tfds,
+    find_task,
+)
 from adapter_bert_tf.data.task import CLASSIFICATION, DEV, TEST, TRAIN
-from adapter_bert_tf.data.tasks import find_task
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.run.classifier_settings import ClassifierSettings

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from adapter_bert_tf.head.regression import RegressionHead
+from adapter_bert_tf.heads.regression import RegressionHead
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.requests import Requests
 from adapter_bert_tf.serve.rows import Rows

@@ -9,15 +9,16 @@ import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.base.base import Base
-from adapter_bert_tf.base.bert_config import BertConfig, read_json_object
+from adapter_bert_tf.base.config import BertConfig
 from adapter_bert_tf.encoder.variables import is_layer_norm
 from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import read_json_object
 from adapter_bert_tf.pack.pack import parse_pack
 from adapter_bert_tf.serve.base_values import from_served
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.service import Service, Task
 from adapter_bert_tf.serve.values import split
-from adapter_bert_tf.text.vocabulary import Vocabulary
+from adapter_bert_tf.text.tokenizer import Vocabulary
 
 FORMAT = 3
 EXTRA = "assets.extra"

@@ -6,14 +6,14 @@ import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.head.answers import Decoding
-from adapter_bert_tf.head.best_answer import best_answers
-from adapter_bert_tf.head.spans import Spans, find_spans
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.requests import Request, Requests, of_one_size
 from adapter_bert_tf.serve.rows import concat_loop
 from adapter_bert_tf.serve.service import Task
-from adapter_bert_tf.text.windows import Windows, WindowSizes, make_windows, tokenize_contexts
+from adapter_bert_tf.squad.answers import Decoding
+from adapter_bert_tf.squad.best_answer import best_answers
+from adapter_bert_tf.squad.spans import Spans, find_spans
+from adapter_bert_tf.squad.windows import Windows, WindowSizes, make_windows, tokenize_contexts
 
 QUESTION, CONTEXT = "question", "context"
 ANSWER, SCORE, START, END = "answer", "score", "start", "end"

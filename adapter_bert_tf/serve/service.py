@@ -12,12 +12,12 @@ from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
 from adapter_bert_tf.errors import UserError, some
-from adapter_bert_tf.head.classification import ClassificationHead
-from adapter_bert_tf.head.span import SpanHead
+from adapter_bert_tf.heads.classification import ClassificationHead
+from adapter_bert_tf.heads.span import SpanHead
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import Pack, read_pack
-from adapter_bert_tf.text.vocabulary import Vocabulary
-from adapter_bert_tf.text.windows import WindowSizes
+from adapter_bert_tf.squad.windows import WindowSizes
+from adapter_bert_tf.text.tokenizer import Vocabulary
 
 _DEFAULT_LENGTH = 128
 # Tasks may differ in sizes, sites and layers, but one graph computes them all.

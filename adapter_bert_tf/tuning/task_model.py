@@ -7,7 +7,7 @@ import tf_keras
 
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import leaves
-from adapter_bert_tf.head.head import Head
+from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.tuning.methods import Tuning
 
 # Nothing in a step needs AutoGraph, and to convert all of Model Garden's layers takes it seconds.

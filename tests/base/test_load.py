@@ -16,12 +16,12 @@ from official.nlp.modeling import models, networks
 from official.nlp.tools import export_tfhub_lib, tf2_bert_encoder_checkpoint_converter
 
 from adapter_bert_tf import AdapterConfig, UserError, load_encoder
+from adapter_bert_tf.base.checkpoint import write_checkpoint
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.base.presets import HUB_PRESETS
-from adapter_bert_tf.base.tf_checkpoint import write_checkpoint
 from adapter_bert_tf.encoder.activations import gelu
 from adapter_bert_tf.encoder.variables import variables_by_path
-from adapter_bert_tf.text.vocabulary import read_vocabulary
+from adapter_bert_tf.text.tokenizer import read_vocabulary
 from tests import tiny
 
 

@@ -8,8 +8,7 @@ from adapter_bert_tf import UserError
 from adapter_bert_tf.data.examples import Examples
 from adapter_bert_tf.data.records import LABELS, cached_records, read_records
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import Vocabulary
+from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b")
 

@@ -5,9 +5,8 @@ import pytest
 import tensorflow_datasets as tfds
 
 from adapter_bert_tf import UserError
-from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, Tfds
+from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, Tfds, find_task
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
-from adapter_bert_tf.data.tasks import find_task
 
 TABLE = [("good film", "pos"), ('a "bad", film', "neg"), ("fine", "pos")]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from adapter_bert_tf import TaskModel, create_optimizer, load_encoder
+from adapter_bert_tf.base.checkpoint import TfCheckpoint
 from adapter_bert_tf.base.names import adapter_bert_names
-from adapter_bert_tf.base.tf_checkpoint import TfCheckpoint
-from adapter_bert_tf.head.classification import ClassificationHead
+from adapter_bert_tf.heads.classification import ClassificationHead
 from adapter_bert_tf.pack.original import find_adapter
 
 LEARNING_RATE, STEPS, WARMUP = 3e-3, 40, 10

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from adapter_bert_tf.base.load import find_base
-from adapter_bert_tf.data.span_records import span_features
-from adapter_bert_tf.data.span_windows import to_windows
-from adapter_bert_tf.data.squad import read_squad, to_predict, to_train
-from adapter_bert_tf.head.answers import Decoding, find_answers
+from adapter_bert_tf.squad.answers import Decoding, find_answers
+from adapter_bert_tf.squad.questions import read_squad, to_predict, to_train
+from adapter_bert_tf.squad.records import span_features
+from adapter_bert_tf.squad.windows import WindowSizes, to_windows
 from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.windows import WindowSizes
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 

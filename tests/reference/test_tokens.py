@@ -9,8 +9,7 @@ import tensorflow as tf
 from adapter_bert_tf import UserError
 from adapter_bert_tf.base.presets import find_minilm
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import read_vocabulary
+from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 
 
 def test_every_row_is_the_originals(reference):

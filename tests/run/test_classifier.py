@@ -12,8 +12,7 @@ from adapter_bert_tf.data.examples import Examples
 from adapter_bert_tf.data.records import cached_records
 from adapter_bert_tf.run.classifier import ClassifierRun
 from adapter_bert_tf.run.classifier_settings import ClassifierSettings
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import read_vocabulary
+from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 from adapter_bert_tf.tuning.methods import Tuning
 from tests import tiny
 

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
-from adapter_bert_tf.head.classification import ClassificationHead
-from adapter_bert_tf.head.regression import RegressionHead
+from adapter_bert_tf.heads.classification import ClassificationHead
+from adapter_bert_tf.heads.regression import RegressionHead
 from adapter_bert_tf.pack.model import load_pack, save_pack
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve.classify import Classify

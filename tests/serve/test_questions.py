@@ -9,7 +9,7 @@ import tensorflow as tf
 from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.encoder.adapter_config import AdapterConfig
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.head.span import SpanHead
+from adapter_bert_tf.heads.span import SpanHead
 from adapter_bert_tf.pack.model import save_pack
 from adapter_bert_tf.run.squad import SquadRun
 from adapter_bert_tf.run.squad_settings import SquadSettings

@@ -4,8 +4,7 @@ import pytest
 import tensorflow as tf
 
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import Vocabulary
+from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary
 from tests.text import oracle
 
 CLS, SEP, A, B = 2, 3, 4, 5

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from adapter_bert_tf import UserError
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import Vocabulary
+from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary
 from tests.text import oracle
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")

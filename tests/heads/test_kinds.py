@@ -4,7 +4,7 @@ import tensorflow as tf
 from scipy.special import log_softmax
 
 from adapter_bert_tf import ClassificationHead, RegressionHead, SpanHead
-from adapter_bert_tf.head.kinds import HEADS, make_head
+from adapter_bert_tf.heads.kinds import HEADS, make_head
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import bisect
 import dataclasses
-import json
 import re
 from typing import Any
 
-from adapter_bert_tf.errors import UserError, file_error
+from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import read_json
 
 # What the original takes for the end of a word.
 WORD = re.compile(r"[^ \t\r\n\u202f]+")
@@ -63,25 +63,6 @@ def read_squad(path: str) -> list[dict[str, Any]]:
         for p, paragraph in enumerate(_get(path, article, where, "paragraphs", list)):
             _check_paragraph(path, paragraph, f"{where}.paragraphs[{p}]")
     return articles
-
-
-def read_json(path: str) -> Any:
-    """Reads a JSON file."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            return json.load(file)
-    except OSError as error:
-        raise file_error(path, error) from None
-    except json.JSONDecodeError as error:
-        raise UserError(
-            f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
-    except ValueError as error:  # A number of thousands of digits.
-        raise UserError(f"{path}: not JSON of SQuAD: {error}") from None
-    except RecursionError:
-        raise UserError(f"{path}: not JSON of SQuAD: nested too deeply") from None
 
 
 def _check_paragraph(path: str, paragraph: Any, where: str) -> None:
@@ -187,3 +168,42 @@ def _find_answer(
     if first_word < 0 or " ".join(answer["text"].split()) not in held:
         return None
     return Answer(answer["text"], first_word, last_word)
+
+
+def read_squad_tfds(training: bool, with_negative: bool) -> list[dict[str, Any]]:
+    """Returns a split of SQuAD v1.1 or v2.0 as articles, in the form of its files."""
+    # Here, as it takes a second to import and files do without it.
+    import tensorflow_datasets as tfds
+
+    name = "squad/v2.0" if with_negative else "squad/v1.1"
+    split = "train" if training else "validation"
+    try:
+        rows = list(tfds.load(name, split=split).as_numpy_iterator())
+    except Exception as error:  # Its downloader raises whatever its transport does.
+        reason = first_line(error)
+        raise UserError(
+            f"TFDS has no {name}, {split}: {reason}; or give --train_file and --predict_file"
+        ) from None
+    paragraphs: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        questions = paragraphs.setdefault(row["context"].decode(), [])
+        questions.append(_question(row))
+    return [
+        {"paragraphs": [{"context": context, "qas": questions}]}
+        for context, questions in paragraphs.items()
+    ]
+
+
+def _question(row: dict[str, Any]) -> dict[str, Any]:
+    answers = row["answers"]
+    question = {
+        "id": row["id"].decode(),
+        "question": row["question"].decode(),
+        "answers": [
+            {"text": text.decode(), "answer_start": int(start)}
+            for text, start in zip(answers["text"], answers["answer_start"], strict=True)
+        ],
+    }
+    if "is_impossible" in row:
+        question["is_impossible"] = bool(row["is_impossible"])
+    return question

@@ -2,10 +2,10 @@
 
 import tensorflow as tf
 
-from adapter_bert_tf.head.spans import Spans
+from adapter_bert_tf.squad.spans import Spans
+from adapter_bert_tf.squad.windows import Contexts
 from adapter_bert_tf.text.inputs import keep
 from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.windows import Contexts
 
 _UNIT = "UTF8_CHAR"
 

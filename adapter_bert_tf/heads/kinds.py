@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from adapter_bert_tf.head.classification import ClassificationHead
-from adapter_bert_tf.head.head import Head
-from adapter_bert_tf.head.regression import RegressionHead
-from adapter_bert_tf.head.span import SpanHead
+from adapter_bert_tf.heads.classification import ClassificationHead
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.regression import RegressionHead
+from adapter_bert_tf.heads.span import SpanHead
 
 HEADS: dict[str, type[Head]] = {
     head.kind: head for head in (ClassificationHead, RegressionHead, SpanHead)

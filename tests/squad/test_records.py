@@ -5,13 +5,12 @@ import pytest
 import tensorflow as tf
 
 from adapter_bert_tf.data.records import LABELS
-from adapter_bert_tf.data.span_records import cached_span_records, read_span_records, span_features
-from adapter_bert_tf.data.squad import read_squad, to_train
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.squad.questions import read_squad, to_train
+from adapter_bert_tf.squad.records import cached_span_records, read_span_records, span_features
+from adapter_bert_tf.squad.windows import WindowSizes
 from adapter_bert_tf.text.inputs import IDS
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import read_vocabulary
-from adapter_bert_tf.text.windows import WindowSizes
+from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 from tests import squad_lib
 
 SIZES = WindowSizes(max_seq_length=28, doc_stride=7, max_query_length=6)

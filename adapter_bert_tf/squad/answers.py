@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from adapter_bert_tf.data.span_windows import ENCODING, SpanWindows
-from adapter_bert_tf.data.squad import WORD
-from adapter_bert_tf.head.spans import find_spans
+from adapter_bert_tf.squad.questions import WORD
+from adapter_bert_tf.squad.spans import find_spans
+from adapter_bert_tf.squad.windows import ENCODING, SpanWindows, Windows
 from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.windows import Windows
 
 # What the original answers where there is no span, and the odds of "" without a window.
 _NOTHING, _CERTAIN = "empty", 1_000_000.0

@@ -3,15 +3,14 @@ import re
 import pytest
 import tensorflow as tf
 
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import read_vocabulary
-from adapter_bert_tf.text.windows import (
+from adapter_bert_tf.squad.windows import (
     WindowSizes,
     has_most_context,
     make_windows,
     split_words,
     tokenize_contexts,
 )
+from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 
 
 @pytest.fixture(scope="module")

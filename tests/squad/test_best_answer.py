@@ -2,14 +2,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adapter_bert_tf.data.span_windows import to_windows
-from adapter_bert_tf.data.squad import Questions
-from adapter_bert_tf.head.answers import Decoding, find_answers
-from adapter_bert_tf.head.best_answer import best_answers
-from adapter_bert_tf.head.spans import find_spans
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import Vocabulary
-from adapter_bert_tf.text.windows import WindowSizes
+from adapter_bert_tf.squad.answers import Decoding, find_answers
+from adapter_bert_tf.squad.best_answer import best_answers
+from adapter_bert_tf.squad.questions import Questions
+from adapter_bert_tf.squad.spans import find_spans
+from adapter_bert_tf.squad.windows import WindowSizes, to_windows
+from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary
 from tests import squad_lib
 
 TOKENS = "[PAD] [UNK] [CLS] [SEP] un ##able a ##b banana b the re ##sume e ( ) - ' s ##s 中 ss"

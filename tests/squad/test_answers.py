@@ -3,12 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from adapter_bert_tf.data.span_windows import to_windows
-from adapter_bert_tf.data.squad import Questions, read_squad, to_predict
-from adapter_bert_tf.head.answers import Decoding, find_answers
-from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.vocabulary import read_vocabulary
-from adapter_bert_tf.text.windows import WindowSizes
+from adapter_bert_tf.squad.answers import Decoding, find_answers
+from adapter_bert_tf.squad.questions import Questions, read_squad, to_predict
+from adapter_bert_tf.squad.windows import WindowSizes, to_windows
+from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 from tests import squad_lib
 
 PIECES = ["un", "##able", "a", "##b", "banana", "b", "the", "re", "##sume", "e", "(", ")", "-", "'"]

@@ -1,12 +1,12 @@
 """A BERT's sizes, read from the configuration files that exist."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from adapter_bert_tf.encoder.activations import ACTIVATIONS
-from adapter_bert_tf.errors import UserError, file_error
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import read_json_object
 
 # Hugging Face says "gelu" for the erf form; Google's code says it for the tanh form.
 _HUGGING_FACE_ACTIVATIONS = {
@@ -127,18 +127,4 @@ def _share(raw: dict, name: str, default: float, path: str) -> float:
     value = raw.get(name, default)
     if not isinstance(value, int | float) or not 0 <= value < 1:
         raise UserError(f"{path}: {name} must be a number from 0 to 1, not {value!r}")
-    return value
-
-
-def read_json_object(path: str) -> dict[str, Any]:
-    """Reads a JSON file that holds one object."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
-    except OSError as error:
-        raise file_error(path, error) from None
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: expected a JSON object, not {type(value).__name__}")
     return value

@@ -3,8 +3,8 @@ import random
 import pytest
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
-from adapter_bert_tf.head.answers import Answer, Prediction
-from adapter_bert_tf.run.squad_metrics import questions_of, score, score_predictions
+from adapter_bert_tf.squad.answers import Answer, Prediction
+from adapter_bert_tf.squad.metrics import questions_of, score, score_predictions
 from tests import squad_lib
 
 WORDS = ["the", "An", "answer", "is", "it's", "42", "(forty-two)"]

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.head.head import Head, output_dense
+from adapter_bert_tf.heads.head import Head, output_dense
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")

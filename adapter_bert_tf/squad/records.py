@@ -14,12 +14,11 @@ from adapter_bert_tf.data.records import (
     serialize,
     write_serialized,
 )
-from adapter_bert_tf.data.span_windows import answer_positions, to_windows
-from adapter_bert_tf.data.squad import Questions
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.squad.questions import Questions
+from adapter_bert_tf.squad.windows import WindowSizes, answer_positions, to_windows
 from adapter_bert_tf.text.inputs import IDS
 from adapter_bert_tf.text.tokenizer import Tokenizer
-from adapter_bert_tf.text.windows import WindowSizes
 
 _START, _END = "start_positions", "end_positions"
 # The number of the first window in the original's files.

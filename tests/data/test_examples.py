@@ -3,9 +3,9 @@ import collections
 import pytest
 
 from adapter_bert_tf import UserError
-from adapter_bert_tf.data.read import read_split
+from adapter_bert_tf.data.examples import read_split
+from adapter_bert_tf.data.sources import TASKS, find_task
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
-from adapter_bert_tf.data.tasks import TASKS, find_task
 
 MNLI_HEAD = "index\tpromptID\tpairID\tgenre\ts1_bp\ts2_bp\ts1_parse\ts2_parse\tsentence1\tsentence2"
 

@@ -14,7 +14,7 @@ from adapter_bert_tf import (
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.data.records import LABELS
 from adapter_bert_tf.run.folder import RunFolder
-from adapter_bert_tf.run.training import Schedule, Trainer
+from adapter_bert_tf.run.trainer import Schedule, Trainer
 from adapter_bert_tf.text.inputs import IDS, SEGMENTS
 
 ROWS, BATCH = 20, 8

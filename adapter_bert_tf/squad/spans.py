@@ -4,7 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from adapter_bert_tf.text.windows import Windows, has_most_context
+from adapter_bert_tf.squad.windows import Windows, has_most_context
 
 
 @dataclasses.dataclass(frozen=True)

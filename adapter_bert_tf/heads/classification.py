@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.encoder.dropout import Dropout
-from adapter_bert_tf.head.head import Head, output_dense
+from adapter_bert_tf.heads.head import Head, output_dense
 
 # So that a damaged description does not ask for all of the memory.
 _MOST_CLASSES = 100_000

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.encoder.dropout import Dropout
-from adapter_bert_tf.head.head import Head, output_dense
+from adapter_bert_tf.heads.head import Head, output_dense
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")

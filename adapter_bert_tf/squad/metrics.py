@@ -7,7 +7,7 @@ from typing import Any
 from absl import logging
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
-from adapter_bert_tf.head.answers import Prediction
+from adapter_bert_tf.squad.answers import Prediction
 
 # Model Garden's names -> the official ones.
 _V2_NAMES = {

@@ -1,0 +1,218 @@
+"""A TF checkpoint on disk, TF1's or TF2's."""
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from adapter_bert_tf.base.base import Base, Tensors
+from adapter_bert_tf.base.config import BertConfig, config_from_shapes, read_google_config
+from adapter_bert_tf.base.names import adapter_bert_names, model_garden_attributes, split_heads
+from adapter_bert_tf.encoder.variables import is_adapter
+from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.text.tokenizer import read_vocabulary
+
+# The reader turns TensorFlow's codes into whatever Python has that is near.
+UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, LookupError, OSError)
+
+
+def is_checkpoint(path: str) -> bool:
+    """Whether `path` is the prefix of a TF checkpoint."""
+    return os.path.exists(f"{path}.index")
+
+
+class TfCheckpoint:
+    """The tensors of a checkpoint by name; what can't be read is told in one line."""
+
+    def __init__(self, prefix: str):
+        self.prefix = prefix
+        try:
+            self._reader = tf.train.load_checkpoint(prefix)
+        except UNREADABLE as error:
+            reason = first_line(error)
+            raise UserError(f"{prefix}: not a readable TF checkpoint: {reason}") from None
+        self.shapes: dict[str, tuple[int, ...]] = {
+            name: tuple(shape) for name, shape in self._reader.get_variable_to_shape_map().items()
+        }
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns the tensor called `name`."""
+        try:
+            return self._reader.get_tensor(name)
+        except UNREADABLE as error:
+            raise UserError(f"{self.prefix}: can't read {name}: {first_line(error)}") from None
+
+
+def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes a TF1 checkpoint.
+
+    The op is the one behind TF1's Saver: it writes by name, where TF2's checkpoints write by
+    object.
+    """
+    names = sorted(tensors)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[tensors[name] for name in names],
+    )
+
+
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+def is_model_garden(checkpoint: TfCheckpoint) -> bool:
+    """Whether a checkpoint was saved by object."""
+    return _OBJECT_GRAPH in checkpoint.shapes
+
+
+class ModelGardenCheckpoint:
+    """The encoder in a checkpoint, be it saved alone or inside of a larger model.
+
+    The graph of objects is followed, as a name in the checkpoint is only one of the ways to
+    a variable: a pre-training model's word embeddings are saved as its `embedding_table`.
+    """
+
+    def __init__(self, checkpoint: TfCheckpoint):
+        self._checkpoint = checkpoint
+        graph = trackable_object_graph_pb2.TrackableObjectGraph()
+        graph.ParseFromString(checkpoint.read(_OBJECT_GRAPH))
+        self._nodes = graph.nodes
+        self._children = [
+            {child.local_name: child.node_id for child in node.children} for node in graph.nodes
+        ]
+        encoders = [node for node in range(len(self._nodes)) if self._is_encoder(node)]
+        if not encoders:
+            raise UserError(f"{checkpoint.prefix}: holds no BERT encoder of Model Garden")
+        self._encoder = encoders[0]
+
+    def _is_encoder(self, node: int) -> bool:
+        first_layer = "_transformer_layers/0", "layer_with_weights-4"
+        return any(
+            self._follow(node, f"{layer}/_intermediate_dense/kernel") is not None
+            for layer in first_layer
+        )
+
+    def _follow(self, node: int | None, path: str) -> int | None:
+        for name in path.split("/"):
+            node = None if node is None else self._children[node].get(name)
+        return node
+
+    @property
+    def num_layers(self) -> int:
+        """Number of Transformer layers."""
+        layers = self._children[self._encoder].get("_transformer_layers", self._encoder)
+        return sum(
+            self._follow(layer, "_intermediate_dense") is not None
+            for name, layer in self._children[layers].items()
+            if name.isdigit() or name.startswith("layer_with_weights-")
+        )
+
+    def keys(self) -> dict[str, str]:
+        """Our path -> the name in the checkpoint, for each variable of the encoder.
+
+        A variable that we have no path for keeps its name.
+        """
+        paths = {}
+        for attributes, path in model_garden_attributes(self.num_layers).items():
+            node = self._follow(self._encoder, attributes)
+            if node is not None and self._nodes[node].attributes:
+                paths[path] = self._nodes[node].attributes[0].checkpoint_key
+        known = set(paths.values())
+        return paths | {key: key for key in self._keys_below(self._encoder) if key not in known}
+
+    def _keys_below(self, start: int) -> Iterator[str]:
+        seen, waiting = set(), [start]
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                waiting += self._children[node].values()
+                yield from (value.checkpoint_key for value in self._nodes[node].attributes)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the encoder's variables."""
+        return {path: self._checkpoint.shapes[key] for path, key in self.keys().items()}
+
+    def read(self) -> Tensors:
+        """Yields the encoder's variables by our path."""
+        for path, key in self.keys().items():
+            yield path, self._checkpoint.read(key)
+
+
+# Pre-training heads, the classifier of run_classifier.py, and what optimizers leave behind.
+_NOT_THE_ENCODER = re.compile(
+    r"^(cls/.*|output_weights|output_bias|classifier/.*|global_step|beta[12]_power|"
+    r"loss_scale.*|good_steps|bad_steps|(.*/)?(adam|lamb)_[mv]|(.*/)?Adam(_1)?)$"
+)
+
+
+def find_checkpoint(folder: str) -> str | None:
+    """Returns the prefix of the checkpoint in `folder`: of several, `bert_model.ckpt`."""
+    indexes = glob.glob(os.path.join(glob.escape(folder), "*.index"))
+    prefixes = sorted(name.removesuffix(".index") for name in indexes)
+    preferred = os.path.join(folder, "bert_model.ckpt")
+    if preferred in prefixes:
+        return preferred
+    latest = tf.train.latest_checkpoint(folder)
+    if latest in prefixes:
+        return latest
+    if len(prefixes) > 1:
+        names = ", ".join(os.path.basename(prefix) for prefix in prefixes)
+        raise UserError(f"{folder}: several checkpoints ({names}); name one: {prefixes[0]}")
+    return prefixes[0] if prefixes else None
+
+
+def read_checkpoint_base(
+    prefix: str,
+    config_file: str | None = None,
+    vocab_file: str | None = None,
+    lower_case: bool | None = None,
+) -> Base:
+    """Reads a checkpoint, with the files beside it unless others are named."""
+    config_file = config_file or _beside(prefix, "bert_config.json")
+    vocab_file = vocab_file or _beside(prefix, "vocab.txt")
+    checkpoint = TfCheckpoint(prefix)
+    if is_model_garden(checkpoint):
+        encoder = ModelGardenCheckpoint(checkpoint)
+        config = (
+            read_google_config(config_file)
+            if config_file
+            else config_from_shapes(encoder.shapes(), prefix)
+        )
+        read = encoder.read
+    elif config_file is None:
+        raise UserError(f"{prefix}: expected bert_config.json beside it")
+    else:
+        config = read_google_config(config_file)
+        read = _reader(checkpoint, config)
+    vocabulary = read_vocabulary(vocab_file, lower_case) if vocab_file else None
+    if vocabulary:
+        vocabulary.check_size(config.vocab_size, vocab_file or prefix)
+    return Base(prefix, config, vocabulary, read)
+
+
+def _beside(prefix: str, name: str) -> str | None:
+    path = os.path.join(os.path.dirname(prefix), name)
+    return path if os.path.exists(path) else None
+
+
+def _reader(checkpoint: TfCheckpoint, config: BertConfig) -> Callable[[], Tensors]:
+    def read() -> Tensors:
+        # Opened anew: its files may have been replaced since.
+        opened = TfCheckpoint(checkpoint.prefix)
+        paths = adapter_bert_names(config.num_layers)
+        for name in sorted(opened.shapes):
+            if _NOT_THE_ENCODER.match(name):
+                continue
+            path = paths.get(name, name)
+            array = opened.read(name)
+            if is_adapter(path) and path.endswith("/bias"):
+                array = array.reshape(-1)  # The original's are [1, size].
+            yield path, split_heads(path, array, config.num_attention_heads)
+
+    return read

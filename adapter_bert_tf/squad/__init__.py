@@ -1,0 +1,1 @@
+"""Questions about texts, as SQuAD asks them."""
