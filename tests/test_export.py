@@ -37,7 +37,7 @@ def test_packs_are_exported_and_added_and_shown(bert, packs, tmp_path):
     assert before["probabilities"].tolist() == after["probabilities"].tolist()
     cli = os.path.join(os.path.dirname(sys.executable), "saved_model_cli")
     shown = subprocess.run([cli, "show", "--dir", model / "2", "--all"], capture_output=True)
-    for told in ("signature_def['serving_default']", "inputs['task']", "inputs['segment_ids']"):
+    for told in ("signature_def['serving_default']", "inputs['task']", "inputs['input_type_ids']"):
         assert told in shown.stdout.decode()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.data.records import LABELS
-from adapter_bert_tf.text.inputs import IDS, SEGMENTS
+from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
 
 # Batches that are sorted by length together: more leave less padding, fewer more chance.
 _POOL = 64
@@ -96,9 +96,9 @@ class Batches:
         shape = [total, self.lengths[0] if len(self.lengths) == 1 else length]
         ids = tf.gather(self.columns[IDS], rows)
         inputs = {
-            "input_word_ids": ids.to_tensor(shape=shape),
-            "input_mask": tf.ones_like(ids).to_tensor(shape=shape),
-            "input_type_ids": tf.gather(self.columns[SEGMENTS], rows).to_tensor(shape=shape),
+            IDS: ids.to_tensor(shape=shape),
+            MASK: tf.ones_like(ids).to_tensor(shape=shape),
+            SEGMENTS: tf.gather(self.columns[SEGMENTS], rows).to_tensor(shape=shape),
         }
         if LABELS not in self.columns:
             return (inputs,)

@@ -15,7 +15,15 @@ from adapter_bert_tf.files import new_file
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
-LABELS = "label_ids"
+LABELS = "labels"
+
+# What we call a column -> what the original's files call it.
+_NAMES_IN_FILES = {
+    IDS: "input_ids",
+    MASK: "input_mask",
+    SEGMENTS: "segment_ids",
+    LABELS: "label_ids",
+}
 
 # The original writes `train.tf_record`.
 ENDINGS = (".tfrecord", ".tf_record")
@@ -54,13 +62,14 @@ def write_records(
     if examples.pairs is not None:
         columns["pairs"] = examples.pairs
     if examples.labels is not None:
-        whole = all(isinstance(label, int) for label in examples.labels)
-        columns["labels"] = tf.constant(examples.labels, tf.int64 if whole else tf.float32)
+        labels = np.array(examples.labels)
+        columns["labels"] = labels.astype(np.float32 if labels.dtype.kind == "f" else np.int64)
 
     def encode_batch(batch: dict[str, tf.Tensor]) -> tf.Tensor:
         features = encode(tokenizer, batch["texts"], batch.get("pairs"), max_seq_length)
         if "labels" in batch:
-            features[LABELS] = tf.RaggedTensor.from_tensor(batch["labels"][:, tf.newaxis])
+            rows = tf.shape(batch["labels"])[0]
+            features[LABELS] = tf.RaggedTensor.from_tensor(tf.reshape(batch["labels"], [rows, -1]))
         return serialize(features)
 
     records = (
@@ -92,7 +101,8 @@ def write_serialized(path: str, batches: Iterable[np.ndarray], total: int, title
 
 def serialize(features: dict[str, tf.RaggedTensor]) -> tf.Tensor:
     """Makes `tf.train.Example`s of whole batches: five times the speed of Python's."""
-    entries = [_entry(name, values) for name, values in sorted(features.items())]
+    in_file = {_NAMES_IN_FILES.get(name, name): values for name, values in features.items()}
+    entries = [_entry(name, values) for name, values in sorted(in_file.items())]
     count = tf.fill([tf.shape(entries[0])[0], 1], len(entries))
     all_entries = tf.stack(entries, axis=1)
     features_message = tf.io.encode_proto(count, [all_entries], ["feature"], "tensorflow.Features")
@@ -120,22 +130,29 @@ def _wrap(message: tf.Tensor, field: str, kind: str) -> tf.Tensor:
     return tf.io.encode_proto(ones, [message[:, tf.newaxis]], [field], kind)
 
 
-def read_records(path: str, regression: bool = False) -> dict[str, tf.RaggedTensor | tf.Tensor]:
-    """Reads a TFRecord file: ours, or one that the original program wrote, padding and all.
+def read_records(
+    path: str, label_type: tf.DType = tf.int64
+) -> dict[str, tf.RaggedTensor | tf.Tensor]:
+    """Reads a TFRecord file: one of ours, or one that the original program wrote with padding.
 
     Returns:
-      Ids and segments as ragged rows, and the labels, if the file has them.
+      Ids and segments as ragged rows, and the labels if the file has them: `[rows]`, or
+      `[rows, labels]` where a row has several.
     """
-    columns = read_columns(path, {LABELS: tf.float32 if regression else tf.int64})
-    if len(columns[LABELS]) != int(columns[IDS].nrows()):
-        del columns[LABELS]
+    columns = read_columns(path, {LABELS: label_type})
+    labels, rows = columns.pop(LABELS), int(columns[IDS].nrows())
+    count, odd = divmod(len(labels), rows)
+    if odd:
+        raise UserError(f"{path}: some rows have labels, others don't")
+    if count:
+        columns[LABELS] = labels if count == 1 else tf.reshape(labels, [rows, count])
     return columns
 
 
 def read_columns(
     path: str, numbers: Mapping[str, tf.DType]
 ) -> dict[str, tf.RaggedTensor | tf.Tensor]:
-    """Reads ids and segments, and the features `numbers`, of which a row has one or none."""
+    """Reads ids and segments, and the features `numbers`: as many in each row, or none at all."""
     parse = _parser(numbers)
     dataset = tf.data.TFRecordDataset(path).batch(ROWS_AT_ONCE)
     try:
@@ -153,14 +170,15 @@ def _parser(numbers: Mapping[str, tf.DType]) -> Callable:
     def ragged(dtype: tf.DType) -> tf.io.RaggedFeature:
         return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
 
-    spec = {name: ragged(tf.int64) for name in (IDS, MASK, SEGMENTS)}
-    spec |= {name: ragged(dtype) for name, dtype in numbers.items()}
+    dtypes = {**dict.fromkeys((IDS, MASK, SEGMENTS), tf.int64), **numbers}
+    spec = {_NAMES_IN_FILES.get(name, name): ragged(dtype) for name, dtype in dtypes.items()}
     # TPU runs of the original fill the last batch with examples that are not real.
     spec["is_real_example"] = tf.io.FixedLenFeature([], tf.int64, default_value=1)
 
     def parse(records: tf.Tensor) -> dict[str, tf.RaggedTensor | tf.Tensor]:
-        features = tf.io.parse_example(records, spec)
-        kept = tf.cast(features["is_real_example"], tf.bool)
+        parsed = tf.io.parse_example(records, spec)
+        features = {name: parsed[_NAMES_IN_FILES.get(name, name)] for name in dtypes}
+        kept = tf.cast(parsed["is_real_example"], tf.bool)
         mask = tf.cast(features[MASK], tf.bool)
         columns: dict[str, tf.RaggedTensor | tf.Tensor] = {
             name: tf.ragged.boolean_mask(

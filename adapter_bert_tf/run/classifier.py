@@ -18,7 +18,7 @@ from adapter_bert_tf.run.outputs import compute_outputs
 from adapter_bert_tf.run.run import Evaluate, Run, TaskDescription
 from adapter_bert_tf.run.submission import write_submission
 from adapter_bert_tf.run.task_data import TaskData, check_splits, find_source, split_names
-from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
+from adapter_bert_tf.text.inputs import encode, pad
 
 
 class ClassifierRun(Run):
@@ -58,15 +58,7 @@ class ClassifierRun(Run):
     def classify(self, texts: list[str]) -> list[tuple[str, float]]:
         """Returns the most probable label of each text, and its probability."""
         inputs = encode(self.data.tokenizer, tf.constant(texts), None, self.settings.max_seq_length)
-        probabilities = tf.nn.softmax(
-            self.model(
-                {
-                    "input_word_ids": inputs[IDS].to_tensor(),
-                    "input_mask": inputs[MASK].to_tensor(),
-                    "input_type_ids": inputs[SEGMENTS].to_tensor(),
-                }
-            )
-        ).numpy()
+        probabilities = tf.nn.softmax(self.model(pad(inputs))).numpy()
         best = probabilities.argmax(axis=-1)
         return [
             (self.source.labels[label], float(row[label]))

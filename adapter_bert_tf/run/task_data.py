@@ -110,7 +110,9 @@ class TaskData:
     def batches(self, split: str, batch_size: int) -> Batches:
         """Returns a split, tokenised and checked."""
         path = self._records(split)
-        columns = read_records(path, self._source.task.kind != CLASSIFICATION)
+        columns = read_records(
+            path, tf.int64 if self._source.task.kind == CLASSIFICATION else tf.float32
+        )
         self._check(path, columns)
         if split.startswith(TEST):
             columns.pop(LABELS, None)

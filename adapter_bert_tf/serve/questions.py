@@ -14,6 +14,7 @@ from adapter_bert_tf.squad.answers import Decoding
 from adapter_bert_tf.squad.best_answer import best_answers
 from adapter_bert_tf.squad.spans import Spans, find_spans
 from adapter_bert_tf.squad.windows import Windows, WindowSizes, make_windows, tokenize_contexts
+from adapter_bert_tf.text.inputs import IDS
 
 QUESTION, CONTEXT = "question", "context"
 ANSWER, SCORE, START, END = "answer", "score", "start", "end"
@@ -86,7 +87,7 @@ class AnswerQuestions:
 
         count = (tf.size(tasks) + _TOGETHER - 1) // _TOGETHER
         flat = concat_loop(part, count, width=2)
-        lengths = windows.inputs["input_ids"].row_lengths()
+        lengths = windows.inputs[IDS].row_lengths()
         return tf.RaggedTensor.from_row_lengths(flat, lengths).to_tensor(tf.float32.min)
 
 

@@ -4,7 +4,8 @@ import tensorflow as tf
 
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
-IDS, MASK, SEGMENTS = "input_ids", "input_mask", "segment_ids"
+# The names of Model Garden's encoder, from batches to the signatures of an export.
+IDS, MASK, SEGMENTS = "input_word_ids", "input_mask", "input_type_ids"
 
 
 def encode(
@@ -44,6 +45,11 @@ def join(
     ids = tf.concat([head, tail], axis=1)
     segments = tf.concat([tf.zeros_like(head), tf.ones_like(tail)], axis=1)
     return {IDS: ids, MASK: tf.ones_like(ids), SEGMENTS: segments}
+
+
+def pad(inputs: dict[str, tf.RaggedTensor]) -> dict[str, tf.Tensor]:
+    """Pads ragged inputs with zeros to the longest row."""
+    return {name: values.to_tensor() for name, values in inputs.items()}
 
 
 def _shares(a: tf.Tensor, b: tf.Tensor, room: int | tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

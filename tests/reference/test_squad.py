@@ -10,9 +10,11 @@ from adapter_bert_tf.squad.answers import Decoding, find_answers
 from adapter_bert_tf.squad.questions import read_squad, to_predict, to_train
 from adapter_bert_tf.squad.records import span_features
 from adapter_bert_tf.squad.windows import WindowSizes, to_windows
+from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
-INPUTS = ("input_ids", "input_mask", "segment_ids")
+# Our name -> the original's.
+INPUTS = {IDS: "input_ids", MASK: "input_mask", SEGMENTS: "segment_ids"}
 
 
 @pytest.fixture(scope="module", params=["squad", "squad_short"])
@@ -43,8 +45,8 @@ def _padded(ragged, sizes: WindowSizes) -> np.ndarray:
 def test_training_windows_are_the_originals(folder, golden, sizes, tokenizer):
     path = str(folder / "squad_train_sample.json")
     features = span_features(to_train(read_squad(path), path, False), tokenizer, sizes)
-    for name in INPUTS:
-        np.testing.assert_array_equal(_padded(features[name], sizes), golden[f"train_{name}"])
+    for name, theirs in INPUTS.items():
+        np.testing.assert_array_equal(_padded(features[name], sizes), golden[f"train_{theirs}"])
     for name in ("unique_ids", "start_positions", "end_positions"):
         np.testing.assert_array_equal(features[name].flat_values, golden[f"train_{name}"])
 
@@ -52,9 +54,9 @@ def test_training_windows_are_the_originals(folder, golden, sizes, tokenizer):
 def test_answers_are_the_originals(folder, golden, sizes, tokenizer):
     questions = to_predict(read_squad(str(folder / "squad_sample.json")))
     spans = to_windows(questions, tokenizer, sizes)
-    for name in INPUTS:
+    for name, theirs in INPUTS.items():
         found = _padded(spans.windows.inputs[name], sizes)
-        np.testing.assert_array_equal(found, golden[f"predict_{name}"])
+        np.testing.assert_array_equal(found, golden[f"predict_{theirs}"])
     np.testing.assert_array_equal(spans.windows.question, golden["predict_example_index"])
     np.testing.assert_array_equal(spans.windows.number, golden["predict_doc_span_index"])
 

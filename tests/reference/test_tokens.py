@@ -27,6 +27,7 @@ def test_every_row_is_the_originals(reference):
         first = tf.constant([texts[row][0] for row in rows])
         second = tf.constant([texts[row][1] for row in rows]) if pairs[rows[0]] else None
         found = encode(tokenizer, first, second, length)
-        for name in (IDS, MASK, SEGMENTS):
+        names = {IDS: "input_ids", MASK: "input_mask", SEGMENTS: "segment_ids"}
+        for name, theirs in names.items():
             dense = found[name].to_tensor(shape=[None, length])
-            np.testing.assert_array_equal(dense, features[name][rows], err_msg=name)
+            np.testing.assert_array_equal(dense, features[theirs][rows], err_msg=name)

@@ -15,7 +15,7 @@ from adapter_bert_tf.serve.classify import Classify
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.requests import Requests
 from adapter_bert_tf.serve.service import read_service
-from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
+from adapter_bert_tf.text.inputs import encode, pad
 from adapter_bert_tf.text.tokenizer import Tokenizer
 from adapter_bert_tf.tuning.methods import Tuning
 from adapter_bert_tf.tuning.task_model import TaskModel
@@ -57,13 +57,7 @@ def expected(bert: str, pack: str, texts=TEXTS, pairs=PAIRS) -> np.ndarray:
         tf.constant(pairs) if described.inputs.get("pair") else None,
         described.inputs.get("max_seq_length", 128),
     )
-    outputs = model(
-        {
-            "input_word_ids": inputs[IDS].to_tensor(),
-            "input_mask": inputs[MASK].to_tensor(),
-            "input_type_ids": inputs[SEGMENTS].to_tensor(),
-        }
-    )
+    outputs = model(pad(inputs))
     return (tf.nn.softmax(outputs) if described.labels else outputs).numpy()
 
 

@@ -156,7 +156,7 @@ def test_tokens_are_answered_as_their_text(bert, tmp_path):
     ids = [[2, 5, 6, 3, 0, 0], [2, 7, 8, 9, 10, 3]]
     mask = [[1, 1, 1, 1, 0, 0], [1] * 6]
     by_tokens = ask(
-        signatures["tokens"], input_ids=ids, input_mask=mask, segment_ids=np.zeros_like(ids)
+        signatures["tokens"], input_word_ids=ids, input_mask=mask, input_type_ids=np.zeros_like(ids)
     )
     for name, value in by_text.items():
         np.testing.assert_array_equal(by_tokens[name], value)

@@ -111,7 +111,7 @@ def test_tokens_that_make_no_sense_are_refused(signatures, ids, mask, told):
         ask(
             signatures["tokens"],
             task=["single", "pair"],
-            input_ids=np.reshape(ids, [2, -1]),
+            input_word_ids=np.reshape(ids, [2, -1]),
             input_mask=np.reshape(mask, [2, -1]),
-            segment_ids=np.zeros_like(np.reshape(ids, [2, -1])),
+            input_type_ids=np.zeros_like(np.reshape(ids, [2, -1])),
         )

@@ -40,7 +40,7 @@ def test_windows_and_answers_are_model_gardens(seed, tokenizer, vocab_file, tmp_
     path.write_text(json.dumps({"data": squad_lib.articles(seed, words, negative=negative)}))
     examples, features = squad_lib.features(str(path), vocab_file, sizes, False, negative)
     spans = to_windows(to_predict(read_squad(str(path))), tokenizer, sizes)
-    ids = spans.windows.inputs["input_ids"].to_tensor(shape=[None, sizes.max_seq_length])
+    ids = spans.windows.inputs["input_word_ids"].to_tensor(shape=[None, sizes.max_seq_length])
     np.testing.assert_array_equal(ids, [feature.input_ids for feature in features])
 
     logits = _logits(seed, len(features), sizes.max_seq_length)

@@ -41,7 +41,7 @@ def test_windows_cover_the_context(tokens, stride, tokenizer):
     for first, length in zip(windows.first.numpy(), windows.length.numpy(), strict=True):
         held |= set(range(first, first + length))
     assert held == set(range(tokens))
-    assert windows.inputs["input_ids"].row_lengths().numpy().max(initial=0) <= 10
+    assert windows.inputs["input_word_ids"].row_lengths().numpy().max(initial=0) <= 10
 
 
 @pytest.mark.parametrize("tokens", [1, 7, 20, 31])
@@ -62,4 +62,4 @@ def test_a_long_question_is_cut(tokenizer):
     contexts = tokenize_contexts(tokenizer, tf.constant(["w1"]))
     questions = tf.constant([" ".join(["w2"] * 99)])
     windows = make_windows(tokenizer, questions, contexts, tf.constant([0]), WindowSizes(16, 4, 5))
-    assert windows.inputs["input_ids"].row_lengths().numpy().tolist() == [5 + 1 + 3]
+    assert windows.inputs["input_word_ids"].row_lengths().numpy().tolist() == [5 + 1 + 3]
