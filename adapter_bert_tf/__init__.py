@@ -1,59 +1,76 @@
-"""Adapter tuning for BERT, in TensorFlow 2."""
+"""Adapter tuning for BERT, in TensorFlow 2 and Keras (tf_keras)."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adapter_bert_tf.base.load import load_encoder
-    from adapter_bert_tf.encoder.adapter import Adapter
-    from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+    from adapter_bert_tf.encoder.adapter import AdapterConfig
+    from adapter_bert_tf.encoder.adapter_layer import Adapter
     from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
     from adapter_bert_tf.errors import UserError
-    from adapter_bert_tf.heads.classification import ClassificationHead
-    from adapter_bert_tf.heads.regression import RegressionHead
+    from adapter_bert_tf.heads.classification import ClassificationHead, Prediction
+    from adapter_bert_tf.heads.regression import RegressionHead, Value
     from adapter_bert_tf.heads.span import SpanHead
     from adapter_bert_tf.pack.model import load_pack, save_pack
     from adapter_bert_tf.pack.pack import Pack, read_pack
+    from adapter_bert_tf.run.tune import tune
+    from adapter_bert_tf.serve.export import export
+    from adapter_bert_tf.task import Answer, Task, load_task
     from adapter_bert_tf.tuning.methods import Tuning
     from adapter_bert_tf.tuning.optimizer import BertAdam, create_optimizer
     from adapter_bert_tf.tuning.task_model import TaskModel
 
 _MODULES = {
-    "Adapter": "encoder.adapter",
+    "Adapter": "encoder.adapter_layer",
     "AdapterBertEncoder": "encoder.encoder",
-    "AdapterConfig": "encoder.adapter_config",
+    "AdapterConfig": "encoder.adapter",
+    "Answer": "task",
     "BertAdam": "tuning.optimizer",
     "ClassificationHead": "heads.classification",
     "Pack": "pack.pack",
+    "Prediction": "heads.classification",
     "RegressionHead": "heads.regression",
     "SpanHead": "heads.span",
+    "Task": "task",
     "TaskModel": "tuning.task_model",
     "Tuning": "tuning.methods",
     "UserError": "errors",
+    "Value": "heads.regression",
     "create_optimizer": "tuning.optimizer",
+    "export": "serve.export",
     "load_encoder": "base.load",
     "load_pack": "pack.model",
+    "load_task": "task",
     "read_pack": "pack.pack",
     "save_pack": "pack.model",
+    "tune": "run.tune",
 }
 
 __all__ = [
     "Adapter",
     "AdapterBertEncoder",
     "AdapterConfig",
+    "Answer",
     "BertAdam",
     "ClassificationHead",
     "Pack",
+    "Prediction",
     "RegressionHead",
     "SpanHead",
+    "Task",
     "TaskModel",
     "Tuning",
     "UserError",
+    "Value",
     "create_optimizer",
+    "export",
     "load_encoder",
     "load_pack",
+    "load_task",
     "read_pack",
     "save_pack",
+    "tune",
 ]
 
 
@@ -64,3 +81,8 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """Lists the public names."""
+    return list(__all__)

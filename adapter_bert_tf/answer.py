@@ -1,4 +1,4 @@
-"""Answers a question about a text.
+"""Answers a question about a text, with a task pack of run_squad.py.
 
 python -m adapter_bert_tf.answer --pack=runs/squad/pack --context=text.txt "Who was it?"
 """
@@ -10,25 +10,28 @@ from adapter_bert_tf.errors import UserError, file_error
 
 
 def _main(question: str) -> None:
-    path = flags.FLAGS.context
-    context = _read(path)
+    values = flags.FLAGS
+    context = _read(values.context)
     if not question.strip():
         raise UserError("the question is empty")
 
-    # Here, so that wrong files are told before TensorFlow is loaded.
-    from adapter_bert_tf.run.answering import load_answerer
+    # Imported here, so that mistakes in files are reported before TensorFlow is loaded.
+    from adapter_bert_tf.task import load_task
 
-    values = flags.FLAGS
-    answerer = load_answerer(values.pack, values.bert, values.bert_config_file, values.vocab_file)
-    best = answerer(question, context)
-    place = best.place(context)
-    if place is None:
+    task = load_task(
+        values.pack,
+        values.bert,
+        bert_config_file=values.bert_config_file,
+        vocab_file=values.vocab_file,
+    )
+    best = task.answer(question, context)
+    if not best.text:
         print("no answer")
         return
-    line = context.count("\n", 0, place[0]) + 1
+    line = context.count("\n", 0, best.start) + 1
     print(f"answer  {best.text}")
-    print(f"score   {best.probability:.4f}")
-    print(f"place   characters {place[0]:,} to {place[1]:,} of {path}, line {line:,}")
+    print(f"score   {best.score:.4f}")
+    print(f"place   characters {best.start:,} to {best.end:,} of {values.context}, line {line:,}")
 
 
 def _read(path: str) -> str:
@@ -45,9 +48,13 @@ def _read(path: str) -> str:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("pack", None, "Answer: a task pack of run_squad.py.", required=True)
-    flags.DEFINE_string("context", None, "Answer: a file with the text.", required=True)
-    flags.DEFINE_string("bert", "minilm", "Answer: the base that the pack was tuned on.")
-    flags.DEFINE_string("bert_config_file", None, "Answer: its bert_config.json, if elsewhere.")
-    flags.DEFINE_string("vocab_file", None, "Answer: its vocab.txt, if elsewhere.")
+    flags.DEFINE_string("pack", None, "Task: a task pack of run_squad.py.", required=True)
+    flags.DEFINE_string(
+        "context", None, "Task: a file with the text that the question is about.", required=True
+    )
+    flags.DEFINE_string("bert", None, "Base: the BERT, if it is not where the pack says.")
+    flags.DEFINE_string(
+        "bert_config_file", None, "Base: bert_config.json, if it is not beside the checkpoint."
+    )
+    flags.DEFINE_string("vocab_file", None, "Base: vocab.txt, if it is not beside the checkpoint.")
     entry.run(_main, ('"question"',))

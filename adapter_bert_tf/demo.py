@@ -50,23 +50,23 @@ def _main() -> None:
     data_dir = os.path.join(output_dir, "data")
     write_sms_spam(data_dir)
 
-    # Here, so that a missing package is told before TensorFlow is loaded.
-    from adapter_bert_tf.run.classifier import ClassifierRun
-    from adapter_bert_tf.run.classifier_settings import ClassifierSettings
-    from adapter_bert_tf.run.devices import find_strategy, seed_everything
+    # Imported here, so that a missing package is reported before TensorFlow is loaded.
+    from adapter_bert_tf.run.classifier import run_classifier
+    from adapter_bert_tf.run.settings import ClassifierSettings
 
-    settings = ClassifierSettings(
-        output_dir=output_dir, task="sms_spam", data_dir=data_dir, num_train_epochs=1.0
+    task = run_classifier(
+        ClassifierSettings(
+            output_dir=output_dir, task="sms_spam", data_dir=data_dir, num_train_epochs=1.0
+        )
     )
-    seed_everything(settings.seed, deterministic=False)
-    run = ClassifierRun(settings, find_strategy(use_tpu=False))
-    if not run.run():
+    if task is None:
         raise SystemExit(entry.STOPPED)
-    trained, total = run.model.tuning.count(run.model.variables_by_path())
-    adapters = run.model.encoder.adapter_parameters()
-    print(f"trained {trained:,} parameters; full fine-tuning: {total - adapters:,}")
-    for text, (label, probability) in zip(_SENTENCES, run.classify(list(_SENTENCES)), strict=True):
-        print(f"{label:5}{probability:7.1%}  {text}")
+    model = task.model
+    trained, total = model.tuning.count(model.variables_by_path())
+    full = total - model.encoder.adapter_parameters()
+    print(f"trained {trained:,} parameters; full fine-tuning: {full:,}")
+    for text, prediction in zip(_SENTENCES, task.predict(_SENTENCES), strict=True):
+        print(f"{prediction.label:5}{prediction.score:7.1%}  {text}")
 
 
 if __name__ == "__main__":

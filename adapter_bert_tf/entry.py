@@ -1,6 +1,5 @@
 """How the programs start and end."""
 
-import contextlib
 import os
 import re
 import sys
@@ -10,8 +9,9 @@ from absl import app, flags, logging
 
 from adapter_bert_tf.errors import UserError
 
-# The exit code of a run that SIGTERM ended, as shells count it.
-STOPPED = 143
+# The exit codes of a run that was stopped and saved where it was, and of a program that Ctrl-C
+# ended at once, as shells count them.
+STOPPED, INTERRUPTED = 143, 130
 
 # absl puts the choices of a flag in front of its help, and joins lines.
 _HELP = re.compile(r"(<(?P<choices>.*)>: )?(?P<group>\w+): (?P<text>.*)", re.DOTALL)
@@ -33,16 +33,6 @@ def print_flags(title: str) -> None:
             groups.setdefault(match["group"], []).append(line)
     for group, lines in groups.items():
         print("", group, *lines, sep="\n")
-
-
-def trap_free_bfloat16() -> None:
-    """Keeps oneDNN off AMX, which traps on virtual machines that show it but don't have it.
-
-    To be called before TensorFlow is loaded.
-    """
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
-        if "amx_bf16" in file.read():
-            os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 
 def _prepare_tensorflow() -> None:
@@ -83,5 +73,7 @@ def run(main: Callable[..., None], arguments: Sequence[str] = ()) -> None:
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(1)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
 
     app.run(guarded)

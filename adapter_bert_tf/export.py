@@ -3,28 +3,29 @@
     python -m adapter_bert_tf.export --bert=minilm --packs=runs/sst2/pack,runs/mrpc/pack \\
         --export_dir=models/bert
 
-writes `models/bert/1`, or the next number. A number at the end of `--export_dir` is the version.
+writes the version `models/bert/1`, or the next one if there are some already. To choose the
+version, put its number at the end of `--export_dir`.
 
     python -m adapter_bert_tf.export --add_to=models/bert/1 --packs=runs/rte/pack
 
-writes `models/bert/2` with one more task. The base comes from the version that is added to.
+writes `models/bert/2` with the tasks of version 1 and one more. Neither the base nor the packs of
+version 1 are needed for that.
 """
 
 from absl import flags
 
 from adapter_bert_tf import entry
+from adapter_bert_tf.errors import UserError
 
 
 def _main() -> None:
     values = flags.FLAGS
-    # Here, so that wrong flags are told before TensorFlow is loaded.
-    from adapter_bert_tf.errors import UserError
-
     if not values.packs:
         raise UserError("--packs: expected the folders of task packs")
     if (values.add_to is None) == (values.export_dir is None):
         raise UserError("--export_dir, or --add_to: expected one of the two")
 
+    # Imported here, so that wrong flags are reported before TensorFlow is loaded.
     from adapter_bert_tf.base.load import find_base
     from adapter_bert_tf.serve.export import add_packs, export_packs
 
@@ -40,10 +41,18 @@ def _main() -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_list("packs", None, "Export: folders of task packs.")
-    flags.DEFINE_string("export_dir", None, "Export: the model's folder, or a new version in it.")
-    flags.DEFINE_string("add_to", None, "Export: a version; its tasks come with the new one.")
-    flags.DEFINE_string("bert", "minilm", "Base: a folder, a checkpoint, a handle or a preset.")
-    flags.DEFINE_string("bert_config_file", None, "Base: bert_config.json, if not beside it.")
-    flags.DEFINE_string("vocab_file", None, "Base: vocab.txt, if not beside it.")
-    flags.DEFINE_boolean("do_lower_case", None, "Base: lower-case the text; by default as it says.")
+    flags.DEFINE_string(
+        "export_dir", None, "Export: folder of the model, or of a new version in it."
+    )
+    flags.DEFINE_string("add_to", None, "Export: folder of a version to which the packs are added.")
+    flags.DEFINE_string(
+        "bert", "minilm", "Base: a folder, a checkpoint, a TF-Hub handle or a preset."
+    )
+    flags.DEFINE_string(
+        "bert_config_file", None, "Base: bert_config.json, if it is not beside the checkpoint."
+    )
+    flags.DEFINE_string("vocab_file", None, "Base: vocab.txt, if it is not beside the checkpoint.")
+    flags.DEFINE_boolean(
+        "do_lower_case", None, "Base: lower-case the text; by default as the base says."
+    )
     entry.run(_main)

@@ -1,4 +1,4 @@
-"""Reading and writing files: JSON with clear errors, and files that are whole or not there."""
+"""Reads JSON with clear errors, and writes files and folders completely or not at all."""
 
 import contextlib
 import json
@@ -12,19 +12,19 @@ from adapter_bert_tf.errors import UserError, file_error
 
 
 def write_atomically(path: str, content: bytes) -> None:
-    """Writes a file beside its place, then moves it there."""
+    """Writes a file under a temporary name, then renames it."""
     with new_file(path) as beside, open(beside, "wb") as file:
         file.write(content)
 
 
 @contextlib.contextmanager
 def new_file(path: str) -> Iterator[str]:
-    """Yields a path beside `path` to write to, which becomes `path` if nothing goes wrong."""
+    """Yields a temporary path to write to, which is renamed to `path` if no error occurs."""
     folder = os.path.dirname(path) or "."
     handle, beside = tempfile.mkstemp(dir=folder, prefix=f".{os.path.basename(path)}.")
     try:
         yield beside
-        # Through a handle of our own: whoever wrote may have replaced or closed theirs.
+        # We sync our own handle, as the writer may have closed or replaced its own.
         os.fsync(handle)
         os.chmod(beside, 0o666 & ~_umask())
         os.replace(beside, path)
@@ -37,7 +37,7 @@ def new_file(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def new_folder(path: str) -> Iterator[str]:
-    """Yields a folder beside `path` to write to, which becomes `path` if nothing goes wrong."""
+    """Yields a temporary folder to write to, which is renamed to `path` if no error occurs."""
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise UserError(f"{path}: exists already, and is not overwritten")
     parent = os.path.dirname(os.path.abspath(path))
@@ -74,7 +74,7 @@ def read_json(path: str) -> Any:
         ) from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
-    except ValueError as error:  # A number of thousands of digits.
+    except ValueError as error:  # Python refuses numbers with thousands of digits.
         raise UserError(f"{path}: not JSON: {error}") from None
     except RecursionError:
         raise UserError(f"{path}: not JSON: nested too deeply") from None

@@ -22,8 +22,8 @@ from timing import fastest, load_line
 
 from adapter_bert_tf.encoder.activations import gelu
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
-from adapter_bert_tf.encoder.dropout import Dropout
-from adapter_bert_tf.encoder.flat_dense import FlatDense
+from adapter_bert_tf.encoder.fast.dense import FlatDense
+from adapter_bert_tf.encoder.fast.dropout import Dropout
 from adapter_bert_tf.encoder.variables import is_layer_norm, variables_by_path
 
 _BATCH = flags.DEFINE_integer("batch", 16, "Rows.")
@@ -51,7 +51,7 @@ def _step(block, inputs):
 
 def _products(inputs):
     dense = tf_keras.layers.EinsumDense("abc,cd->abd", (None, 4 * _WIDTH.value), bias_axes="d")
-    layers_by_name = {"model_garden": dense, "ours": FlatDense.like(dense)}
+    layers_by_name = {"model_garden": dense, "ours": FlatDense.from_config(dense.get_config())}
     return {name: _forward(layer, inputs[0]) for name, layer in layers_by_name.items()}
 
 

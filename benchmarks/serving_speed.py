@@ -34,6 +34,7 @@ from serving_rows import TASKS, Row, make_packs, mixed_batches, multiply_pack, r
 from timing import fastest, load_line
 
 from adapter_bert_tf.base.load import find_base
+from adapter_bert_tf.base.presets import locate
 from adapter_bert_tf.serve.export import export_packs
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
 from adapter_bert_tf.text.tokenizer import Tokenizer
@@ -195,7 +196,7 @@ def _run(folder: str) -> None:
         calls,
         "at most 1.3",
     )
-    _compare_with_peer(_load(six)["serving_default"], base.origin, rows)
+    _compare_with_peer(_load(six)["serving_default"], locate(_BERT.value), rows)
 
     held, of_singles = _memory([six]), _memory(singles)
     print(f"memory, six tasks / six models: {held / of_singles:.2f}", end="")

@@ -22,7 +22,7 @@ from official.nlp.tools import tokenization
 from timing import load_line
 
 from adapter_bert_tf.base.load import find_base
-from adapter_bert_tf.squad.answers import Decoding, find_answers
+from adapter_bert_tf.squad.decoder import Decoding, find_answers
 from adapter_bert_tf.squad.questions import read_squad, to_predict
 from adapter_bert_tf.squad.windows import SpanWindows, WindowSizes, to_windows
 from adapter_bert_tf.text.inputs import IDS

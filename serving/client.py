@@ -1,11 +1,11 @@
-"""Asks a model in TF Serving, over gRPC or REST.
+"""Sends requests to a model in TF Serving, over gRPC or REST.
 
     python serving/client.py --model=sst2 --text="A fine film."
     python serving/client.py --model=bert --task=MRPC --text="He left" --text_pair="He went" --rest
     python serving/client.py --model=squad --question="Who left?" --context="He left."
     python serving/client.py --model=bert --list
 
-Several rows: give each of these several times.
+To send several rows, give each of these flags several times.
 """
 
 import argparse
@@ -17,7 +17,7 @@ _GRPC, _REST = "localhost:8500", "localhost:8501"
 
 
 def ask_rest(address: str, model: str, signature: str, inputs: dict[str, list[str]]) -> dict:
-    """Asks over REST; needs no package."""
+    """Sends a request over REST, which needs no package, and returns the outputs."""
     request = urllib.request.Request(
         f"http://{address}/v1/models/{model}:predict",
         json.dumps({"signature_name": signature, "inputs": inputs}).encode(),
@@ -29,12 +29,12 @@ def ask_rest(address: str, model: str, signature: str, inputs: dict[str, list[st
         raise SystemExit(f"error: {error.read().decode()}") from None
     except urllib.error.URLError as error:
         raise SystemExit(f"error: {address}: {error.reason}") from None
-    # A signature with one output is answered without its name.
+    # TF Serving leaves the name out if a signature has a single output.
     return outputs if isinstance(outputs, dict) else {"value": outputs}
 
 
 def ask_grpc(address: str, model: str, signature: str, inputs: dict[str, list[str]]) -> dict:
-    """Asks over gRPC; needs tensorflow-serving-api."""
+    """Sends a request over gRPC, which needs tensorflow-serving-api, and returns the outputs."""
     import grpc
     import tensorflow as tf
     from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
@@ -55,7 +55,7 @@ def ask_grpc(address: str, model: str, signature: str, inputs: dict[str, list[st
 
 
 def _plain(value):
-    """Strings come as bytes."""
+    """Decodes the strings in nested lists, which arrive as bytes."""
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return value.decode() if isinstance(value, bytes) else value
@@ -79,7 +79,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Asks and prints a line of JSON for each row."""
+    """Sends the request, and prints a line of JSON for each row of the answer."""
     values = _parse()
     if values.list:
         signature, inputs = "tasks", {"request": [""]}

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-_ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[1]
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
@@ -38,6 +38,25 @@ def run_quickly(program: str, *flags: str, cwd=None) -> subprocess.CompletedProc
     return subprocess.CompletedProcess((program, *flags), process.exitcode, *texts)
 
 
+_WITHOUT = """
+import runpy, sys
+sys.modules["tensorflow"] = None  # Importing it fails from here on.
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+
+
+def run_without_tensorflow(program: str, *flags: str, cwd=None) -> subprocess.CompletedProcess:
+    """Runs one of the project's modules in a process in which TensorFlow can't be loaded."""
+    return subprocess.run(
+        [sys.executable, "-c", _WITHOUT, program, *flags],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
 def _run(program: str, flags: tuple[str, ...], cwd, out: str, err: str) -> None:
     for path, number in ((out, 1), (err, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
@@ -47,7 +66,7 @@ def _run(program: str, flags: tuple[str, ...], cwd, out: str, err: str) -> None:
     sys.argv = [program, *flags]
     try:
         if program.endswith(".py"):
-            sys.argv[0] = str(_ROOT / program)
+            sys.argv[0] = str(ROOT / program)
             runpy.run_path(sys.argv[0], run_name="__main__")
         else:
             runpy.run_module(program, run_name="__main__", alter_sys=True)

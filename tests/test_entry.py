@@ -1,15 +1,22 @@
+import os
 import subprocess
 import sys
+
+from tests.programs import ROOT
 
 _PROGRAM = '''
 """A program.
 
     python program.py --size=3
 """
+import sys
 from absl import flags
 from adapter_bert_tf import UserError, entry
 
 def main():
+    assert "tensorflow" not in sys.modules
+    if flags.FLAGS.size == 0:
+        raise KeyboardInterrupt
     if flags.FLAGS.size < 0:
         raise UserError("--size: expected a number above 0")
     print(flags.FLAGS.size)
@@ -24,7 +31,10 @@ if __name__ == "__main__":
 def _run(tmp_path, *flags: str) -> subprocess.CompletedProcess:
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM)
-    return subprocess.run([sys.executable, program, *flags], capture_output=True, text=True)
+    # The program is elsewhere, and has to find this package.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, program, *flags]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 def test_runs_with_its_flags(tmp_path):
@@ -36,6 +46,11 @@ def test_a_user_error_is_one_line_and_code_1(tmp_path):
     done = _run(tmp_path, "--size=-1")
     assert (done.returncode, done.stderr) == (1, "error: --size: expected a number above 0\n")
     assert _run(tmp_path, "stray").stderr.startswith("error: stray: unexpected argument")
+
+
+def test_ctrl_c_ends_it_without_a_trace(tmp_path):
+    done = _run(tmp_path, "--size=0")
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_help_shows_flags_in_groups(tmp_path):

@@ -1,1 +1,1 @@
-"""The frozen BERT: where it comes from, its vocabulary, its fingerprint."""
+"""Finds and reads the frozen BERT, with its vocabulary and its fingerprint."""

@@ -17,13 +17,16 @@ Tensors = Iterator[tuple[str, np.ndarray]]
 
 @dataclasses.dataclass
 class Base:
-    """A BERT that can be read, and what identifies it once it has been.
+    """A BERT whose weights can be read, and its fingerprint once they have been.
 
     Args:
-      origin: The folder, handle or preset that the user named.
+      origin: The preset, TF-Hub handle, folder or checkpoint that it was opened from. It is for
+        people to read; bases are compared by their fingerprints.
       config: Its sizes.
-      vocabulary: Its tokens, or None where the files have none.
-      read: Yields its tensors by our path; a tensor without a path of ours keeps its own name.
+      vocabulary: Its tokens, or None if it came without a vocabulary.
+      read: Yields the tensors under the paths of our variables. A tensor that we have no
+        variable for keeps its own name.
+      digests: SHA-256 of each tensor that has been read, by path.
     """
 
     origin: str
@@ -34,10 +37,10 @@ class Base:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Identifies everything but the LayerNorms, which adapter tuning replaces.
+        """Identifies the base without its LayerNorms.
 
-        So a checkpoint of the original program, which holds tuned LayerNorms only, still
-        belongs to the BERT that it was tuned on.
+        Adapter tuning changes the LayerNorms, and the original program's checkpoints hold only
+        the tuned ones. They still have the fingerprint of the BERT that was tuned.
         """
         return self._digest(lambda path: not is_layer_norm(path))
 
@@ -48,14 +51,14 @@ class Base:
 
     def _digest(self, wanted: Callable[[str], bool]) -> str:
         if not self.digests:
-            raise ValueError("a base has a fingerprint once load_encoder has read it")
+            raise ValueError("the base has no fingerprint before load_encoder has read it")
         parts = {path: digest for path, digest in self.digests.items() if wanted(path)}
         text = json.dumps([self.config.computation(), parts], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def digest_of(array: np.ndarray) -> str:
-    """SHA-256 of an array's shape and values."""
+    """Returns the SHA-256 of an array's shape and values."""
     array = np.ascontiguousarray(array, np.float32)
     digest = hashlib.sha256(repr(array.shape).encode())
     digest.update(array.data)

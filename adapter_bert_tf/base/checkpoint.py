@@ -1,4 +1,4 @@
-"""A TF checkpoint on disk, TF1's or TF2's."""
+"""Reads BERTs from TensorFlow checkpoints, of TF1 and of TF2's Model Garden."""
 
 import glob
 import os
@@ -16,7 +16,7 @@ from adapter_bert_tf.encoder.variables import is_adapter
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.text.tokenizer import read_vocabulary
 
-# The reader turns TensorFlow's codes into whatever Python has that is near.
+# The checkpoint reader turns TensorFlow's error codes into various Python exceptions.
 UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, LookupError, OSError)
 
 
@@ -26,7 +26,7 @@ def is_checkpoint(path: str) -> bool:
 
 
 class TfCheckpoint:
-    """The tensors of a checkpoint by name; what can't be read is told in one line."""
+    """The tensors of a checkpoint by name. Raises `UserError` if one can't be read."""
 
     def __init__(self, prefix: str):
         self.prefix = prefix
@@ -50,8 +50,8 @@ class TfCheckpoint:
 def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes a TF1 checkpoint.
 
-    The op is the one behind TF1's Saver: it writes by name, where TF2's checkpoints write by
-    object.
+    It uses the op behind TF1's `Saver`, because `tf.train.Checkpoint` saves by object and not by
+    name.
     """
     names = sorted(tensors)
     tf.raw_ops.SaveV2(
@@ -66,15 +66,15 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 def is_model_garden(checkpoint: TfCheckpoint) -> bool:
-    """Whether a checkpoint was saved by object."""
+    """Whether a checkpoint was saved by object, as Model Garden does."""
     return _OBJECT_GRAPH in checkpoint.shapes
 
 
 class ModelGardenCheckpoint:
-    """The encoder in a checkpoint, be it saved alone or inside of a larger model.
+    """The encoder in a Model Garden checkpoint, saved alone or as part of a larger model.
 
-    The graph of objects is followed, as a name in the checkpoint is only one of the ways to
-    a variable: a pre-training model's word embeddings are saved as its `embedding_table`.
+    Variables are found by following the graph of objects, because their names in the checkpoint
+    differ: a pre-training model saves the word embeddings as its `embedding_table`.
     """
 
     def __init__(self, checkpoint: TfCheckpoint):
@@ -113,7 +113,7 @@ class ModelGardenCheckpoint:
         )
 
     def keys(self) -> dict[str, str]:
-        """Our path -> the name in the checkpoint, for each variable of the encoder.
+        """Returns the name in the checkpoint of each variable of the encoder, by our path.
 
         A variable that we have no path for keeps its name.
         """
@@ -135,7 +135,7 @@ class ModelGardenCheckpoint:
                 yield from (value.checkpoint_key for value in self._nodes[node].attributes)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the encoder's variables."""
+        """Returns the shapes of the encoder's variables by our path."""
         return {path: self._checkpoint.shapes[key] for path, key in self.keys().items()}
 
     def read(self) -> Tensors:
@@ -144,7 +144,7 @@ class ModelGardenCheckpoint:
             yield path, self._checkpoint.read(key)
 
 
-# Pre-training heads, the classifier of run_classifier.py, and what optimizers leave behind.
+# Pre-training heads, the classifier of run_classifier.py, and variables of optimizers.
 _NOT_THE_ENCODER = re.compile(
     r"^(cls/.*|output_weights|output_bias|classifier/.*|global_step|beta[12]_power|"
     r"loss_scale.*|good_steps|bad_steps|(.*/)?(adam|lamb)_[mv]|(.*/)?Adam(_1)?)$"
@@ -152,7 +152,7 @@ _NOT_THE_ENCODER = re.compile(
 
 
 def find_checkpoint(folder: str) -> str | None:
-    """Returns the prefix of the checkpoint in `folder`: of several, `bert_model.ckpt`."""
+    """Returns the prefix of the folder's checkpoint. Among several, prefers `bert_model.ckpt`."""
     indexes = glob.glob(os.path.join(glob.escape(folder), "*.index"))
     prefixes = sorted(name.removesuffix(".index") for name in indexes)
     preferred = os.path.join(folder, "bert_model.ckpt")
@@ -163,17 +163,28 @@ def find_checkpoint(folder: str) -> str | None:
         return latest
     if len(prefixes) > 1:
         names = ", ".join(os.path.basename(prefix) for prefix in prefixes)
-        raise UserError(f"{folder}: several checkpoints ({names}); name one: {prefixes[0]}")
+        raise UserError(
+            f"{folder}: several checkpoints ({names}); give one of them, such as {prefixes[0]}"
+        )
     return prefixes[0] if prefixes else None
 
 
+def has_checkpoint(bert: str) -> bool:
+    """Whether `bert` is the prefix of a checkpoint, or a folder with one."""
+    return is_checkpoint(bert) or find_checkpoint(bert) is not None
+
+
 def read_checkpoint_base(
-    prefix: str,
+    bert: str,
     config_file: str | None = None,
     vocab_file: str | None = None,
     lower_case: bool | None = None,
 ) -> Base:
-    """Reads a checkpoint, with the files beside it unless others are named."""
+    """Opens a checkpoint, given by its prefix or folder.
+
+    The configuration and the vocabulary are those in its folder unless others are given.
+    """
+    prefix = bert if is_checkpoint(bert) else find_checkpoint(bert) or bert
     config_file = config_file or _beside(prefix, "bert_config.json")
     vocab_file = vocab_file or _beside(prefix, "vocab.txt")
     checkpoint = TfCheckpoint(prefix)
@@ -203,7 +214,7 @@ def _beside(prefix: str, name: str) -> str | None:
 
 def _reader(checkpoint: TfCheckpoint, config: BertConfig) -> Callable[[], Tensors]:
     def read() -> Tensors:
-        # Opened anew: its files may have been replaced since.
+        # The files may have been replaced since the checkpoint was opened.
         opened = TfCheckpoint(checkpoint.prefix)
         paths = adapter_bert_names(config.num_layers)
         for name in sorted(opened.shapes):
@@ -212,7 +223,7 @@ def _reader(checkpoint: TfCheckpoint, config: BertConfig) -> Callable[[], Tensor
             path = paths.get(name, name)
             array = opened.read(name)
             if is_adapter(path) and path.endswith("/bias"):
-                array = array.reshape(-1)  # The original's are [1, size].
+                array = array.reshape(-1)  # The original program saves them as [1, size].
             yield path, split_heads(path, array, config.num_attention_heads)
 
     return read

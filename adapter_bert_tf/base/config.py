@@ -8,7 +8,7 @@ from adapter_bert_tf.encoder.activations import ACTIVATIONS
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import read_json_object
 
-# Hugging Face says "gelu" for the erf form; Google's code says it for the tanh form.
+# In Hugging Face's files "gelu" is the exact form with erf. In Google's it is the tanh form.
 _HUGGING_FACE_ACTIVATIONS = {
     "gelu": "gelu_erf",
     "gelu_new": "gelu",
@@ -24,7 +24,7 @@ _HUGGING_FACE_ACTIVATIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """What determines a base, besides its weights."""
+    """The sizes and settings of a base."""
 
     vocab_size: int
     hidden_size: int
@@ -39,12 +39,12 @@ class BertConfig:
     norm_epsilon: float = 1e-12
 
     def encoder_arguments(self) -> dict[str, Any]:
-        """The arguments of `AdapterBertEncoder`."""
+        """Returns the arguments of `AdapterBertEncoder`."""
         arguments = dataclasses.asdict(self)
         return {**arguments, "inner_activation": ACTIVATIONS[self.inner_activation]}
 
     def computation(self) -> dict[str, Any]:
-        """What changes the encoder's outputs and can't be read from the weights' shapes."""
+        """Returns the settings that change the outputs but not the shapes of the weights."""
         return {
             "num_attention_heads": self.num_attention_heads,
             "inner_activation": self.inner_activation,
@@ -53,15 +53,17 @@ class BertConfig:
 
 
 def read_google_config(path: str) -> BertConfig:
-    """Reads a `bert_config.json`, as Google's checkpoints have it."""
+    """Reads the `bert_config.json` of Google's checkpoints."""
     raw = read_json_object(path)
     if raw.get("embedding_size", raw.get("hidden_size")) != raw.get("hidden_size"):
-        raise UserError(f"{path}: embedding_size differs from hidden_size: not a plain BERT")
+        raise UserError(
+            f"{path}: embedding_size differs from hidden_size, so this is not a plain BERT"
+        )
     return _from_json(raw, path, {name: name for name in ACTIVATIONS})
 
 
 def read_hugging_face_config(path: str) -> BertConfig:
-    """Reads a `config.json`, as Hugging Face's checkpoints have it."""
+    """Reads the `config.json` of Hugging Face's models."""
     raw = read_json_object(path)
     if raw.get("model_type", "bert") != "bert":
         raise UserError(f"{path}: model_type is {raw['model_type']!r}, expected 'bert'")
@@ -71,7 +73,7 @@ def read_hugging_face_config(path: str) -> BertConfig:
 
 
 def config_from_shapes(shapes: Mapping[str, tuple[int, ...]], origin: str) -> BertConfig:
-    """Reads the sizes off Model Garden variables, where there is no configuration file."""
+    """Finds the sizes from the shapes of Model Garden's variables, without a configuration file."""
     try:
         words, hidden = shapes["word_embeddings/embeddings"]
         return BertConfig(

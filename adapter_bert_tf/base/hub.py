@@ -1,4 +1,4 @@
-"""BERT encoders as TF-Hub SavedModels."""
+"""Reads BERTs from TF-Hub and from SavedModels."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
 _HANDLE = re.compile(r"^(https?|gs|s3)://")
-# Newer exports of Model Garden keep the encoder's own scope in front of these.
+# In newer exports of Model Garden, the name of the encoder comes before these.
 _PATH = re.compile(
     r"((word|type)_embeddings|position_embedding|embeddings/layer_norm|transformer/layer_\d+"
     r"|pooler_transform)/.*(?=:\d+$)"
@@ -27,12 +27,12 @@ def is_hub_model(bert: str) -> bool:
 def read_hub_base(
     handle: str, vocab_file: str | None = None, lower_case: bool | None = None
 ) -> Base:
-    """Reads a SavedModel of Model Garden's BERT encoder; a handle is downloaded and cached."""
+    """Opens a SavedModel of Model Garden's BERT encoder. A handle is downloaded and cached."""
     loaded = [_load(handle)]
 
     def read() -> Tensors:
-        # The first reading uses up the model that was loaded for its shapes, so that its
-        # weights don't stay in memory beside the encoder's.
+        # The model that was loaded for its shapes is released after the first reading, so that
+        # its weights don't stay in memory together with the encoder's.
         model = loaded.pop() if loaded else _load(handle)
         for variable in _encoder_variables(model):
             yield _path(variable), variable.numpy()
@@ -46,7 +46,7 @@ def read_hub_base(
 
 
 def _load(handle: str):
-    # Here, not above: every other kind of base does without it.
+    # Imported here because no other format needs it.
     import tensorflow_hub as hub
 
     try:

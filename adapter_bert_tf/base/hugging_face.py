@@ -1,4 +1,4 @@
-"""Hugging Face's BERT folders."""
+"""Reads BERTs from Hugging Face's folders."""
 
 import os
 import re
@@ -7,36 +7,33 @@ import numpy as np
 import safetensors
 
 from adapter_bert_tf.base.base import Base, Tensors
-from adapter_bert_tf.base.config import (
-    BertConfig,
-    read_hugging_face_config,
-    read_json_object,
-)
+from adapter_bert_tf.base.config import BertConfig, read_hugging_face_config
 from adapter_bert_tf.base.names import hugging_face_names, split_heads
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import read_json_object
 from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
 WEIGHTS = "model.safetensors"
 
-# Pre-training and task heads, and a buffer that older versions saved.
+# Pre-training heads, task heads, and a buffer that older versions saved.
 _NOT_THE_ENCODER = re.compile(r"^(cls|classifier|qa_outputs)\.|\.position_ids$|^position_ids$")
 _OLD_NORM_NAMES = {"gamma": "weight", "beta": "bias"}
 
 
 def is_hugging_face_folder(folder: str) -> bool:
-    """Whether `folder` holds a Hugging Face model, readable or not."""
+    """Whether `folder` holds a Hugging Face model, even one without safetensors."""
     return os.path.exists(os.path.join(folder, "config.json"))
 
 
 def read_hugging_face_base(
     folder: str, vocab_file: str | None = None, lower_case: bool | None = None
 ) -> Base:
-    """Reads a folder with `config.json`, `vocab.txt` and `model.safetensors`."""
+    """Opens a folder with `config.json`, `vocab.txt` and `model.safetensors`."""
     weights = os.path.join(folder, WEIGHTS)
     if not os.path.exists(weights):
         raise UserError(
-            f"{folder}: expected {WEIGHTS}, in one piece; pickled weights (pytorch_model.bin) are "
-            "not read, as they can run code"
+            f"{folder}: expected {WEIGHTS} in one piece; pickled weights (pytorch_model.bin) are "
+            "not read, because they can run code"
         )
     config = read_hugging_face_config(os.path.join(folder, "config.json"))
     vocabulary = _read_vocabulary(folder, vocab_file, lower_case)
@@ -71,16 +68,16 @@ def _read_tensors(weights: str, config: BertConfig) -> Tensors:
             for name in sorted(file.keys()):
                 if _NOT_THE_ENCODER.search(name):
                     continue
-                path = paths.get(_today(name), name)
+                path = paths.get(_current_name(name), name)
                 array = np.asarray(file.get_tensor(name), np.float32)
-                # PyTorch keeps kernels as [out, in].
+                # PyTorch stores kernels as [out, in].
                 array = array.T if path.endswith("/kernel") else array
                 yield path, split_heads(path, array, config.num_attention_heads)
     except (safetensors.SafetensorError, OSError) as error:
         raise UserError(f"{weights}: not a readable safetensors file: {error}") from None
 
 
-def _today(name: str) -> str:
+def _current_name(name: str) -> str:
     name = name.removeprefix("bert.")
     stem, _, part = name.rpartition(".")
     return f"{stem}.{_OLD_NORM_NAMES.get(part, part)}"

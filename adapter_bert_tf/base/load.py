@@ -1,14 +1,17 @@
-"""From any BERT to an encoder."""
+"""Loads any BERT into an encoder."""
 
+import dataclasses
 import difflib
 import os
+from collections.abc import Callable
+from typing import Any
 
 from adapter_bert_tf.base.base import Base, digest_of
-from adapter_bert_tf.base.checkpoint import find_checkpoint, is_checkpoint, read_checkpoint_base
+from adapter_bert_tf.base.checkpoint import has_checkpoint, read_checkpoint_base
 from adapter_bert_tf.base.hub import is_hub_model, read_hub_base
 from adapter_bert_tf.base.hugging_face import is_hugging_face_folder, read_hugging_face_base
-from adapter_bert_tf.base.presets import HUB_PRESETS, MINILM, PRESETS, find_minilm
-from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.base.presets import PRESETS, locate
+from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
 from adapter_bert_tf.errors import UserError, some
@@ -22,17 +25,17 @@ def load_encoder(
     vocab_file: str | None = None,
     lower_case: bool | None = None,
 ) -> AdapterBertEncoder:
-    """Loads a BERT, with new adapters in it.
+    """Loads a BERT and puts new adapters into it.
 
-    A checkpoint that holds adapters, as the original program saves them, sets those too.
+    If the checkpoint was saved by the original program and holds adapters, they are loaded too.
 
     Args:
       bert: A folder with Google's, Hugging Face's or Model Garden's files, the prefix of a
         checkpoint, a TF-Hub handle or SavedModel, or the name of a preset.
-      adapter: The adapters' design, or None for the plain base.
-      config_file: A `bert_config.json` that is not beside the checkpoint.
-      vocab_file: A `vocab.txt` that is not beside the weights.
-      lower_case: Whether text is lower-cased; by default as the base's files say.
+      adapter: The adapters' configuration, or None for the plain base.
+      config_file: A `bert_config.json`, if it is not in the checkpoint's folder.
+      vocab_file: A `vocab.txt`, if it is not in the folder of the weights.
+      lower_case: Whether text is lower-cased. By default the base's files decide.
 
     Returns:
       The encoder. Its attribute `base` says where it came from and holds the vocabulary.
@@ -44,12 +47,38 @@ def load_encoder(
 
 
 def make_encoder(base: Base, adapter: AdapterConfig | None) -> AdapterBertEncoder:
-    """Reads a base into an encoder, with new adapters in it."""
+    """Reads a base into an encoder with new adapters."""
     encoder = AdapterBertEncoder(adapter=adapter, **base.config.encoder_arguments())
     encoder.ensure_built()
     _set_variables(encoder, base)
     encoder.base = base
     return encoder
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """A format that BERTs are published in.
+
+    Args:
+      files: The files by which people know it, for messages.
+      recognises: Says whether a path or handle is in this format.
+      opens: Opens it; its arguments are those of `find_base`.
+      takes_config: Whether `opens` takes a `config_file`, as its own files may have none.
+    """
+
+    files: str
+    recognises: Callable[[str], bool]
+    opens: Callable[..., Base]
+    takes_config: bool = False
+
+
+# The first one that recognises a base opens it. A new format needs a file with the two functions,
+# and a line here.
+FORMATS = (
+    Format("saved_model.pb", is_hub_model, read_hub_base),
+    Format("bert_model.ckpt.*", has_checkpoint, read_checkpoint_base, takes_config=True),
+    Format("config.json", is_hugging_face_folder, read_hugging_face_base),
+)
 
 
 def find_base(
@@ -58,31 +87,34 @@ def find_base(
     vocab_file: str | None = None,
     lower_case: bool | None = None,
 ) -> Base:
-    """Finds out what kind of BERT `bert` names, and opens it."""
-    if config_file and not is_checkpoint(bert) and not find_checkpoint(bert):
-        raise UserError(f"{config_file}: goes with a checkpoint only, and {bert} is none")
-    if bert == MINILM:
-        return read_hugging_face_base(find_minilm(), vocab_file, lower_case)
-    if is_hub_model(bert) or bert in HUB_PRESETS:
-        return read_hub_base(HUB_PRESETS.get(bert, bert), vocab_file, lower_case)
-    checkpoint = bert if is_checkpoint(bert) else find_checkpoint(bert)
-    if checkpoint:
-        return read_checkpoint_base(checkpoint, config_file, vocab_file, lower_case)
-    if is_hugging_face_folder(bert):
-        return read_hugging_face_base(bert, vocab_file, lower_case)
-    raise UserError(_not_found(bert))
+    """Finds out in which format the BERT called `bert` is, and opens it."""
+    place = locate(bert)
+    found = next((format for format in FORMATS if format.recognises(place)), None)
+    if found is None:
+        raise UserError(_not_found(bert))
+    arguments: dict[str, Any] = {"vocab_file": vocab_file, "lower_case": lower_case}
+    if config_file:
+        if not found.takes_config:
+            raise UserError(
+                f"{config_file}: only a checkpoint takes a configuration, and {bert} is none"
+            )
+        arguments["config_file"] = config_file
+    base = found.opens(place, **arguments)
+    # A pack names its base by the origin, and a preset's name means the same on every machine.
+    return dataclasses.replace(base, origin=bert) if bert in PRESETS else base
 
 
 def _not_found(bert: str) -> str:
     if os.path.isdir(bert):
-        return f"{bert}: holds no BERT: expected bert_model.ckpt.*, config.json or saved_model.pb"
+        files = " or ".join(format.files for format in FORMATS)
+        return f"{bert}: holds no BERT: expected {files}"
     near = difflib.get_close_matches(bert, PRESETS, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"presets are {', '.join(PRESETS)}"
     return f"{bert}: no such folder, checkpoint or preset; {hint}"
 
 
 def _check_design(adapter: AdapterConfig, base: Base) -> None:
-    """Adapters in a checkpoint are the original program's, which knows one design."""
+    """Refuses adapters that differ from the only kind that the original program can save."""
     original = AdapterConfig(adapter.size, sites=adapter.sites, layers=adapter.layers)
     for field in adapter.differences(original, base.config.num_layers):
         raise UserError(
@@ -92,7 +124,7 @@ def _check_design(adapter: AdapterConfig, base: Base) -> None:
 
 
 def _set_variables(encoder: AdapterBertEncoder, base: Base) -> None:
-    """Sets every base variable exactly once, and the adapters if the base has some."""
+    """Sets every variable of the base exactly once, and the adapters if the base has any."""
     unset = variables_by_path(encoder)
     left_over, wrong = [], []
     has_adapters = False
@@ -111,6 +143,6 @@ def _set_variables(encoder: AdapterBertEncoder, base: Base) -> None:
         _check_design(encoder.adapter, base)
     missing = [path for path in unset if has_adapters or not is_adapter(path)]
     problems = {"missing": missing, "left over": left_over, "of another shape": wrong}
-    told = [f"{title}: {some(names)}" for title, names in problems.items() if names]
-    if told:
-        raise UserError(f"{base.origin}: does not fit the encoder; {'; '.join(told)}")
+    found = [f"{title}: {some(names)}" for title, names in problems.items() if names]
+    if found:
+        raise UserError(f"{base.origin}: does not fit the encoder; {'; '.join(found)}")

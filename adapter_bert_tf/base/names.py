@@ -1,11 +1,12 @@
-"""The names of BERT's variables: ours, Google's, Hugging Face's, Model Garden's, in one table."""
+"""The names of BERT's variables in all formats, in one table."""
 
 import re
 
 import numpy as np
 
-# Ours (as Model Garden names the variables), Google's TF1 checkpoints, Hugging Face's, and the
-# attributes that lead to the variable in a Model Garden TF2 checkpoint. `{i}` is the layer.
+# The columns are our path (which is Model Garden's name of the variable), the name in Google's TF1
+# checkpoints, the name in Hugging Face's files, and the attributes that lead to the variable in a
+# Model Garden checkpoint. `{i}` is the layer.
 _TABLE = (
     (
         "word_embeddings/embeddings",
@@ -97,12 +98,12 @@ _HUGGING_FACE_PARTS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "b
 
 
 def google_names(num_layers: int) -> dict[str, str]:
-    """Google's TF1 name -> our path."""
+    """Returns our paths by Google's TF1 names."""
     return {google: path for path, google, _, _ in _rows(num_layers)}
 
 
 def adapter_bert_names(num_layers: int) -> dict[str, str]:
-    """The original adapter-bert's names -> our paths, adapters and base."""
+    """Returns our paths by the names in adapter-bert's checkpoints, for base and adapters."""
     adapters = {
         f"{theirs.format(i=i)}/{their_part}": f"{ours.format(i=i)}/{our_part}"
         for i in range(num_layers)
@@ -113,7 +114,7 @@ def adapter_bert_names(num_layers: int) -> dict[str, str]:
 
 
 def hugging_face_names(num_layers: int) -> dict[str, str]:
-    """Hugging Face's name, without `bert.` and with today's LayerNorm names -> our path."""
+    """Returns our paths by Hugging Face's current names, without the prefix `bert.`."""
     names = {}
     for path, _, theirs, _ in _rows(num_layers):
         stem, part = theirs.rsplit(".", 1)
@@ -122,10 +123,10 @@ def hugging_face_names(num_layers: int) -> dict[str, str]:
 
 
 def model_garden_attributes(num_layers: int) -> dict[str, str]:
-    """Attribute path in Model Garden's TF2 checkpoints -> our path.
+    """Returns our paths by the attributes in Model Garden's TF2 checkpoints.
 
-    `BertEncoderV2` saves by attribute; the functional `BertEncoder` before it numbers its
-    layers with weights: three embeddings, their LayerNorm, the Transformer layers, the pooler.
+    `BertEncoderV2` saves by attribute. The older functional `BertEncoder` numbers its layers that
+    have weights: three embeddings, their LayerNorm, the Transformer layers, the pooler.
     """
     by_attribute = {attributes: path for path, _, _, attributes in _rows(num_layers)}
     numbers = {
@@ -146,7 +147,7 @@ def model_garden_attributes(num_layers: int) -> dict[str, str]:
 
 
 def split_heads(path: str, array: np.ndarray, heads: int) -> np.ndarray:
-    """Gives an attention variable the axis for the heads that Model Garden's have."""
+    """Adds the axis of the heads to an attention variable, as in Model Garden."""
     match = _ATTENTION.search(path)
     if match is None or array.ndim == 0 or array.shape[0 if match["joined"] else -1] % heads:
         return array

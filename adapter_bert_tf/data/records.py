@@ -25,9 +25,6 @@ _NAMES_IN_FILES = {
     LABELS: "label_ids",
 }
 
-# The original writes `train.tf_record`.
-ENDINGS = (".tfrecord", ".tf_record")
-
 _FORMAT = 1
 ROWS_AT_ONCE = 1024
 
@@ -147,6 +144,14 @@ def read_records(
     if count:
         columns[LABELS] = labels if count == 1 else tf.reshape(labels, [rows, count])
     return columns
+
+
+def count_classes(path: str) -> int:
+    """Returns the number of classes in a TFRecord file: one more than the largest label."""
+    columns = read_records(path)
+    if LABELS not in columns:
+        raise UserError(f"{path}: has no labels")
+    return int(tf.reduce_max(columns[LABELS])) + 1
 
 
 def read_columns(

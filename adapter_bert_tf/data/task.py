@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from adapter_bert_tf.data.tables import Layout
+from adapter_bert_tf.data.tables import PLAIN_TSV, Layout
 
 TRAIN, DEV, TEST = "train", "dev", "test"
-# The one file of a task that is split by us.
+# The single file of a task that we split ourselves.
 ALL = "all"
 CLASSIFICATION, REGRESSION = "classification", "regression"
 
@@ -15,13 +15,13 @@ class Split:
     """One file of a task.
 
     Args:
-      files: Its name; the first that exists is taken.
+      files: The names that the file can have; the first that exists is read.
       layout: How it is written.
-      label: Column of the label, or None where the file has none.
+      label: Column of the label, or a pattern such as `q1_*target`; None if the file has none.
     """
 
     files: tuple[str, ...]
-    layout: Layout = Layout()
+    layout: Layout = PLAIN_TSV
     label: str | None = None
 
 
@@ -33,17 +33,18 @@ class Task:
       name: As GLUE or the paper writes it.
       text: Column of the text.
       pair: Column of the second text, for tasks with pairs.
-      labels: Names of the classes in the order of their numbers; empty for a regression, and
-        where they are read off the file.
-      classes: How many classes the file has to have, where they are read off it.
+      labels: Names of the classes in the order of their numbers. Empty for a regression, and
+        for tasks whose classes are read from the file.
+      classes: How many classes the file must have, if they are read from it.
       metrics: Names of the metrics; the first one decides which epoch is best.
-      splits: The files of each split. A task with several sets of a kind names them all:
-        MNLI has `dev_matched` and `dev_mismatched`.
-      sizes: Rows of train, dev and test, for tasks that come in a single file.
-      aliases: What files write for a label, where it is not the label's name.
+      splits: The file of each split, by the split's name. MNLI has two dev sets, so it names
+        them `dev_matched` and `dev_mismatched`. A task that is published in one file has it
+        as `ALL`, and may name the files of a split version as well.
+      sizes: Number of rows in train, dev and test, for tasks that come in a single file.
+      aliases: Maps other spellings of a label in the files to the label's name.
       dropped: Labels whose rows are left out.
       submission: Name of the GLUE submission's file for each test split.
-      tfds: Name in TFDS, with the columns and the labels' order there.
+      tfds: Where TFDS has the task, and how it is laid out there.
     """
 
     name: str
@@ -61,11 +62,11 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """Classification or regression."""
+        """Whether the task is a classification or a regression."""
         return CLASSIFICATION if self.labels or self.classes else REGRESSION
 
     def split_names(self, kind: str) -> list[str]:
-        """The names of the splits of a kind: `dev` or `dev_matched` and `dev_mismatched`."""
+        """Returns the names of a kind's splits: for `dev`, MNLI has two."""
         if ALL in self.splits:
             return [kind]
         return [name for name in self.splits if name.split("_")[0] == kind]
@@ -79,7 +80,7 @@ class TfdsTask:
       name: Builder and configuration.
       text: Feature of the text.
       pair: Feature of the second text.
-      splits: Our split -> theirs.
+      splits: TFDS's name for each of our splits.
       labels: The labels in the order in which TFDS numbers them.
     """
 

@@ -2,26 +2,29 @@
 
 from typing import ClassVar
 
+import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import layers
 
-from adapter_bert_tf.encoder.adapter import Adapter
-from adapter_bert_tf.encoder.adapter_config import ATTENTION, FEED_FORWARD, AdapterConfig
-from adapter_bert_tf.encoder.dropout import Dropout
-from adapter_bert_tf.encoder.flat_dense import FlatDense
-from adapter_bert_tf.encoder.layer_norm import LayerNorm
-from adapter_bert_tf.encoder.self_attention import SelfAttention
+from adapter_bert_tf import internals
+from adapter_bert_tf.encoder import fast
+from adapter_bert_tf.encoder.adapter import ATTENTION, FEED_FORWARD, AdapterConfig
+from adapter_bert_tf.encoder.adapter_layer import Adapter, InputOf
+
+Layers = dict[str, tf_keras.layers.Layer]
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
 class AdapterEncoderBlock(layers.TransformerEncoderBlock):
-    """Model Garden's Transformer layer, with an adapter behind each sub-layer.
+    """Model Garden's Transformer layer with an adapter behind each sub-layer.
 
-    The computation is the parent's `call()`. Only the layers that it calls are replaced: the
-    dropouts behind the two projections by dropout and adapter, the others by faster ones.
+    The computation is the parent's `call()`. Only layers that it calls are replaced: the dropouts
+    behind the two projections by dropout and adapter, and others by faster ones (`fast/`).
 
     Args:
-      adapter: The adapters' design, or None for a layer without them.
+      adapter: The adapters' design, or None for a layer without adapters.
+      attention_output_dropout: Rate of the dropout behind the attention's projection. Model Garden
+        takes `attention_dropout` there, which is the default; BERT takes the hidden rate.
       **kwargs: The arguments of `TransformerEncoderBlock`.
 
     Attributes:
@@ -30,63 +33,90 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
 
     compiles: ClassVar[bool] = True
 
-    def __init__(self, *args, adapter: AdapterConfig | dict | None = None, **kwargs):
+    def __init__(
+        self,
+        *args,
+        adapter: AdapterConfig | dict | None = None,
+        attention_output_dropout: float | None = None,
+        **kwargs,
+    ):
         super().__init__(*args, **kwargs)
+        self.attention_output_dropout = attention_output_dropout
         self.adapter = AdapterConfig(**adapter) if isinstance(adapter, dict) else adapter
-        if self.adapter and self.adapter.parallel and self._inner_dropout:
-            raise ValueError("inner_dropout and a parallel adapter don't go together")
+        self.is_fast = fast.is_on()
 
     def build(self, input_shape):
-        super().build(input_shape)
-        self._attention_layer = SelfAttention.like(
-            self._attention_layer, keeps_input=self._is_parallel(ATTENTION)
-        )
-        # BERT has the hidden rate here, where Model Garden takes that of the attention.
-        self._attention_dropout = self._site(ATTENTION)
-        self._intermediate_dense = FlatDense.like(
-            self._intermediate_dense,
-            activation=self._inner_activation,
-            keeps_input=self._is_parallel(FEED_FORWARD),
-            compiles=self.compiles,
-        )
-        self._intermediate_activation_layer = tf_keras.layers.Activation("linear")
-        self._inner_dropout_layer = (
-            Dropout(self._inner_dropout)
-            if self._inner_dropout
-            else self._intermediate_activation_layer
-        )
-        self._output_dense = FlatDense.like(self._output_dense)
-        self._output_dropout = self._site(FEED_FORWARD)
-        self._replace_layer_norms()
+        with internals.untracked(self):
+            super().build(input_shape)
+        self.is_fast = self.is_fast and _is_like_berts(input_shape)
+        internals.set_block_layers(self, self.replaced(internals.get_block_layers(self)))
 
-    def _replace_layer_norms(self) -> None:
-        if self._use_rms_norm:
-            return
-        self._attention_layer_norm = LayerNorm.like(self._attention_layer_norm)
-        self._output_layer_norm = LayerNorm.like(self._output_layer_norm)
-        if not self._diff_q_kv_att_layer_norm:
-            self._attention_layer_norm_kv = self._attention_layer_norm
+    def replaced(self, layers: Layers) -> Layers:
+        """Returns the layers to use instead of those that the parent made, all of them unbuilt."""
+        if self.is_fast:
+            layers = self._faster(layers)
+        hidden, attention = layers["output_dropout"].rate, self.attention_output_dropout
+        if attention is None:
+            attention = layers["attention_dropout"].rate
+        layers["attention_dropout"] = self.make_site(ATTENTION, layers["attention"], attention)
+        layers["output_dropout"] = self.make_site(FEED_FORWARD, layers["intermediate"], hidden)
+        return layers
+
+    def _faster(self, layers: Layers) -> Layers:
+        config = self.get_config()
+        found = {name: fast.faster(layer) for name, layer in layers.items()}
+        if layers["attention_norm_kv"] is layers["attention_norm"]:
+            found["attention_norm_kv"] = found["attention_norm"]
+        # The activation is fused with the product in front of it.
+        found["intermediate"] = fast.faster(
+            layers["intermediate"], activation=config["inner_activation"], compiles=self.compiles
+        )
+        found["activation"] = tf_keras.layers.Activation("linear")
+        return found
+
+    def make_site(
+        self, site: str, sublayer: tf_keras.layers.Layer, dropout: float
+    ) -> tf_keras.layers.Layer:
+        """Returns what stands behind a sub-layer: dropout, and an adapter if the design has one.
+
+        Args:
+          site: "attention" or "feed_forward".
+          sublayer: The layer whose input a parallel adapter reads.
+          dropout: Rate of the dropout.
+        """
+        with fast.switched(self.is_fast):
+            if self.adapter is None or site not in self.adapter.sites:
+                return fast.make_dropout(dropout)
+            source = InputOf(sublayer) if self.adapter.parallel else None
+            return Adapter(self.adapter, dropout, source, name=f"{site}_adapter")
 
     def call(self, inputs, output_range: int | None = None):
         is_pair = isinstance(inputs, (list, tuple)) and len(inputs) == 2
-        if output_range != 1 or not is_pair or self._diff_q_kv_att_layer_norm:
-            return super().call(inputs, output_range)
-        # Of the parent's slice, which is the same, nobody knows that it holds one token.
-        tokens, mask = inputs
-        return super().call([tokens[:, 0][:, None], tokens, mask if mask is None else mask[:, :1]])
-
-    def _adapter_at(self, site: str) -> AdapterConfig | None:
-        return self.adapter if self.adapter and site in self.adapter.sites else None
-
-    def _is_parallel(self, site: str) -> bool:
-        adapter = self._adapter_at(site)
-        return adapter is not None and adapter.parallel
-
-    def _site(self, site: str) -> tf_keras.layers.Layer:
-        adapter = self._adapter_at(site)
-        if adapter is None:
-            return Dropout(self._output_dropout_rate)
-        return Adapter(adapter, self._output_dropout_rate, name=f"{site}_adapter")
+        if output_range == 1 and is_pair and self.is_fast:
+            # The parent's slice of the first token has no static length, and so would not tell
+            # the attention that there is a single query.
+            tokens, mask = inputs
+            inputs = [tokens[:, 0][:, None], tokens, mask if mask is None else mask[:, :1]]
+            output_range = None
+        return super().call(inputs, output_range)
 
     def get_config(self):
-        return {**super().get_config(), "adapter": self.adapter and self.adapter.to_dict()}
+        own = {
+            "adapter": self.adapter and self.adapter.to_dict(),
+            "attention_output_dropout": self.attention_output_dropout,
+        }
+        # A plain layer's configuration is Model Garden's own.
+        given = {name: value for name, value in own.items() if value is not None}
+        return {**super().get_config(), **given}
+
+
+def _is_like_berts(input_shape) -> bool:
+    """Whether inputs are `[batch, length, width]`, with keys and values as wide as the queries.
+
+    Keras's layers take other inputs too, the fast ones don't.
+    """
+    several = isinstance(input_shape, (list, tuple)) and not isinstance(input_shape[0], int | None)
+    shapes = [tf.TensorShape(shape) for shape in (input_shape if several else [input_shape])]
+    # The last of three shapes is the mask's, and so is that of two.
+    shapes = shapes[:-1] if len(shapes) > 1 else shapes
+    return all(shape.rank == 3 and shape[-1] == shapes[0][-1] for shape in shapes)

@@ -1,25 +1,32 @@
 """The BERT encoder with adapters."""
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import networks
 
-from adapter_bert_tf.encoder.activations import gelu
-from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf import internals
+from adapter_bert_tf.encoder import fast
+from adapter_bert_tf.encoder.activations import ACTIVATIONS, gelu
+from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
-from adapter_bert_tf.encoder.dropout import Dropout
-from adapter_bert_tf.encoder.key_mask import KeyMask
-from adapter_bert_tf.encoder.layer_norm import LayerNorm
 from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
+
+_EPSILON = 1e-12
+
+for _activation in ACTIVATIONS.values():
+    tf_keras.utils.register_keras_serializable("adapter_bert_tf")(_activation)
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
 class AdapterBertEncoder(networks.BertEncoderV2):
     """Model Garden's BERT encoder with adapters in its Transformer layers.
 
-    Inputs, outputs and base variables, their names and shapes among them, are those of
-    `BertEncoderV2`, so its checkpoints fit.
+    Inputs, outputs and base variables, with their names and shapes, are those of `BertEncoderV2`,
+    so its checkpoints fit.
 
     Args:
       adapter: The adapters' design, or None for the plain base.
@@ -34,31 +41,40 @@ class AdapterBertEncoder(networks.BertEncoderV2):
         self,
         *,
         adapter: AdapterConfig | dict | None = None,
-        norm_epsilon: float = 1e-12,
+        norm_epsilon: float = _EPSILON,
         inner_activation=gelu,
         **kwargs,
     ):
         super().__init__(inner_activation=inner_activation, **kwargs)
         self.adapter = AdapterConfig(**adapter) if isinstance(adapter, dict) else adapter
         self.norm_epsilon = norm_epsilon
+        config = super().get_config()
+        self.num_layers, self.hidden_size = config["num_layers"], config["hidden_size"]
         self._check_layers()
-        # The parent fixes these; nothing is built before the first call.
-        self._embedding_norm_layer.epsilon = norm_epsilon
-        self._embedding_norm_layer = LayerNorm.like(self._embedding_norm_layer)
-        self._embedding_dropout = Dropout(self._config["output_dropout"], name="embedding_dropout")
-        self._attention_mask_layer = KeyMask(name="self_attention_mask")
-        self._transformer_layers = [self._block(i) for i in range(self._num_layers)]
+        # The parent fixes these layers. Nothing is built before the first call.
+        norm, mask = (internals.get_encoder_layer(self, name) for name in ("norm", "mask"))
+        norm.epsilon = norm_epsilon
+        dropout = fast.make_dropout(config["output_dropout"], name="embedding_dropout")
+        self._replace("dropout", dropout)
+        if fast.is_on():
+            self._replace("norm", fast.faster(norm))
+            self._replace("mask", fast.faster(mask))
+        self._replace("blocks", [self.make_block(i) for i in range(self.num_layers)])
+
+    def _replace(self, name: str, layer) -> None:
+        internals.set_encoder_layer(self, name, layer)
 
     def _check_layers(self) -> None:
         layers = self.adapter.layers if self.adapter else None
-        if layers and not 0 <= layers[0] <= layers[-1] < self._num_layers:
+        if layers and not 0 <= layers[0] <= layers[-1] < self.num_layers:
             raise UserError(
-                f"adapter layers must be from 0 to {self._num_layers - 1}, not {list(layers)}"
+                f"adapter layers must be from 0 to {self.num_layers - 1}, not {list(layers)}"
             )
 
-    def _block(self, index: int) -> AdapterEncoderBlock:
-        config = self._config
-        adapted = self.adapter and index in self.adapter.in_layers(self._num_layers)
+    def make_block(self, index: int) -> AdapterEncoderBlock:
+        """Returns a new Transformer layer for a place in the encoder."""
+        config = super().get_config()
+        adapted = self.adapter and index in self.adapter.in_layers(self.num_layers)
         return AdapterEncoderBlock(
             adapter=self.adapter if adapted else None,
             num_attention_heads=config["num_attention_heads"],
@@ -66,6 +82,7 @@ class AdapterBertEncoder(networks.BertEncoderV2):
             inner_activation=tf_keras.activations.get(config["inner_activation"]),
             output_dropout=config["output_dropout"],
             attention_dropout=config["attention_dropout"],
+            attention_output_dropout=config["output_dropout"],
             norm_first=config["norm_first"],
             norm_epsilon=self.norm_epsilon,
             return_attention_scores=config["return_attention_scores"],
@@ -73,42 +90,56 @@ class AdapterBertEncoder(networks.BertEncoderV2):
             name=f"transformer/layer_{index}",
         )
 
-    @property
-    def num_layers(self) -> int:
-        """Number of Transformer layers."""
-        return self._num_layers
-
-    @property
-    def hidden_size(self) -> int:
-        """Width of the outputs."""
-        return self._config["hidden_size"]
-
     def call(self, inputs: dict[str, tf.Tensor], output_range: int | None = None):
-        """Computes the outputs, the last layer's for the first `output_range` tokens only.
+        """Computes the outputs.
 
-        The parent has this in its constructor; here each use of one encoder can have its own.
+        Args:
+          inputs: Ids, mask and segments.
+          output_range: How many tokens of each row the last layer computes; by default all.
         """
-        configured = self._output_range
-        self._output_range = output_range or configured
-        try:
+        with internals.output_range(self, output_range):
             return super().call(inputs)
-        finally:
-            self._output_range = configured
 
-    def ensure_built(self) -> None:
-        """Creates the variables, if no call has done so yet."""
-        if not self.built:
-            token = tf.zeros([1, 1], tf.int32)
-            self({"input_word_ids": token, "input_mask": token + 1, "input_type_ids": token})
+    def ensure_built(self, shared: Mapping[str, tf.Variable] | None = None) -> None:
+        """Creates the variables, if no call has done so yet.
+
+        Args:
+          shared: Variables by path that are used instead of new ones.
+        """
+        if self.built:
+            return
+        token = tf.zeros([1, 1], tf.int32)
+        with tf.variable_creator_scope(_sharing(shared or {})):
+            self({IDS: token, MASK: token + 1, SEGMENTS: token})
+        variables = variables_by_path(self)
+        for path, variable in (shared or {}).items():
+            if variables.get(path) is not variable:
+                raise ValueError(f"{path} can't be shared: the encoders differ")
 
     def adapter_parameters(self) -> int:
-        """Number of the adapters' parameters: what they add to the base."""
+        """Returns the number of the adapters' parameters: what they add to the base."""
         variables = variables_by_path(self).items()
         return sum(v.shape.num_elements() for path, v in variables if is_adapter(path))
 
+    def get_build_config(self):
+        """Returns nothing: shapes alone would not build the layers in it. See `ensure_built`."""
+
     def get_config(self):
-        return {
-            **super().get_config(),
-            "adapter": self.adapter and self.adapter.to_dict(),
-            "norm_epsilon": self.norm_epsilon,
-        }
+        config = super().get_config()
+        # A plain encoder's configuration is Model Garden's own.
+        if self.adapter:
+            config["adapter"] = self.adapter.to_dict()
+        if self.norm_epsilon != _EPSILON:
+            config["norm_epsilon"] = self.norm_epsilon
+        return config
+
+
+def _sharing(shared: Mapping[str, tf.Variable]):
+    """Returns a creator of variables that takes those that are there already."""
+
+    def create(next_creator, **arguments):
+        name = f"/{tf.get_current_name_scope()}/{arguments['name']}"
+        found = [variable for path, variable in shared.items() if name.endswith(f"/{path}")]
+        return found[0] if found else next_creator(**arguments)
+
+    return create

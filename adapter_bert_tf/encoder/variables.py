@@ -1,36 +1,41 @@
 """Variables by readable path: `transformer/layer_0/attention_adapter/down/kernel`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
-import tf_keras
+from adapter_bert_tf import internals
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    import tf_keras
 
 _ADAPTER = re.compile(r"(^|/)(attention|feed_forward)_adapter/")
 _LAYER_NORM = re.compile(r"(^|/)(\w+_)?layer_norm/(gamma|beta)$")
 _LAYER = re.compile(r"^transformer/layer_(\d+)/")
 
 
-def variables_by_path(layer: tf_keras.layers.Layer) -> dict[str, tf.Variable]:
-    """Returns the variables below `layer`, each under the names of the layers that lead to it.
+def variables_by_path(layer: tf_keras.layers.Layer, prefix: str = "") -> dict[str, tf.Variable]:
+    """Returns the variables in a layer, each under the names of the layers that lead to it.
 
-    Other than `variable.name`, a path does not depend on the scope in which it was built.
+    Unlike `variable.name`, a path does not depend on the scope in which the variable was created.
     For the base it is the name that Model Garden gives.
     """
-    return {
-        path: variable for _, variables in leaves(layer) for path, variable in variables.items()
-    }
+    return dict(_walk(layer, prefix))
 
 
-def leaves(
-    layer: tf_keras.layers.Layer, prefix: str = ""
-) -> Iterator[tuple[tf_keras.layers.Layer, dict[str, tf.Variable]]]:
-    """Yields the layers that own variables, each with these variables by path."""
-    own = layer._trainable_weights + layer._non_trainable_weights
-    if own:
-        yield layer, {f"{prefix}{variable.name.split('/')[-1][:-2]}": variable for variable in own}
-    for child in layer._flatten_layers(recursive=False, include_self=False):
-        yield from leaves(child, f"{prefix}{child.name}/")
+def _walk(layer: tf_keras.layers.Layer, prefix: str) -> Iterator[tuple[str, tf.Variable]]:
+    # An adapter has variables with longer names than Keras's layers, and knows them itself.
+    named = getattr(layer, "variables_by_name", None)
+    if named is None:
+        own = internals.own_variables(layer)
+        named = {variable.name.split("/")[-1].split(":")[0]: variable for variable in own}
+    for name, variable in named.items():
+        yield f"{prefix}{name}", variable
+    for child in internals.sublayers(layer):
+        yield from _walk(child, f"{prefix}{child.name}/")
 
 
 def is_adapter(path: str) -> bool:
@@ -44,6 +49,6 @@ def is_layer_norm(path: str) -> bool:
 
 
 def layer_of(path: str) -> int | None:
-    """The Transformer layer that `path` belongs to, or None outside of them."""
+    """Returns the Transformer layer that `path` belongs to, or None outside of them."""
     match = _LAYER.match(path)
     return int(match.group(1)) if match else None

@@ -1,1 +1,1 @@
-"""What stands on the encoder: one small layer for each kind of task."""
+"""What stands on the encoder: a file for each kind of task, with all that belongs to the kind."""

@@ -1,15 +1,43 @@
 """The head for classes."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.encoder.dropout import Dropout
-from adapter_bert_tf.heads.head import Head, output_dense
+from adapter_bert_tf.data.examples import LabelColumns
+from adapter_bert_tf.encoder import fast
+from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.heads.head import Head, Metric, output_dense
 
 # So that a damaged description does not ask for all of the memory.
-_MOST_CLASSES = 100_000
+MOST_CLASSES = 100_000
+
+
+class Prediction(NamedTuple):
+    """The class of a text.
+
+    Attributes:
+      label: The most probable label.
+      score: Its probability.
+      probabilities: The probability of each label, in the order of the task's labels.
+    """
+
+    label: str
+    score: float
+    probabilities: tuple[float, ...]
+
+
+def _of_classes(metric: str, **options) -> Metric:
+    def compute(labels: np.ndarray, logits: np.ndarray) -> float:
+        # Imported here, because it takes 40 MB that serving and training do without.
+        import sklearn.metrics
+
+        return getattr(sklearn.metrics, metric)(labels, np.argmax(logits, axis=-1), **options)
+
+    return compute
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
@@ -22,22 +50,102 @@ class ClassificationHead(Head):
     """
 
     kind = "classification"
+    metrics = {  # noqa: RUF012
+        "accuracy": _of_classes("accuracy_score"),
+        "f1": _of_classes("f1_score"),
+        "macro_f1": _of_classes("f1_score", average="macro", zero_division=0),
+        "matthews": _of_classes("matthews_corrcoef"),
+    }
+    default_metrics = ("accuracy", "macro_f1")
 
     def __init__(self, classes: int, dropout: float = 0.1, name: str = "head", **kwargs):
         super().__init__(name=name, **kwargs)
-        if not isinstance(classes, int) or not 0 < classes <= _MOST_CLASSES:
-            raise ValueError(f"classes must be from 1 to {_MOST_CLASSES}, not {classes!r}")
+        check_classes(classes)
         self.classes = classes
-        self.dropout = Dropout(dropout)
+        self.dropout = fast.make_dropout(dropout)
         self.output_layer = output_dense(classes)
+
+    @classmethod
+    def make(cls, labels: Sequence[str], dropout: float) -> Head:
+        return cls(len(labels), dropout)
+
+    def settings(self) -> dict[str, Any]:
+        return {"classes": self.classes, "dropout": self.dropout.rate}
+
+    @classmethod
+    def recognizes(cls, columns: LabelColumns) -> bool:
+        return len(columns.names) == 1
+
+    @classmethod
+    def labels_in(cls, columns: LabelColumns) -> tuple[str, ...]:
+        labels = {cells[0] for cells in columns.cells}
+        if len(labels) < 2:
+            raise UserError(
+                f"{columns.path}: column {columns.names[0]!r} has a single value; expected classes"
+            )
+        return tuple(sorted(labels))
+
+    @classmethod
+    def read_label(
+        cls, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
+    ) -> int:
+        try:
+            return columns.numbers(labels)[cells[0]]
+        except KeyError:
+            raise ValueError(f"unknown label {cells[0]!r}; known are {some(labels, 20)}") from None
 
     def call(self, encoded: dict[str, tf.Tensor]) -> tf.Tensor:
         return self.output_layer(self.dropout(encoded["pooled_output"]))
 
     def loss(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        """Cross entropy; `labels` are class numbers."""
+        """Returns the cross entropy; `labels` are numbers of classes."""
         labels = tf.reshape(tf.cast(labels, tf.int32), [-1])
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
 
-    def settings(self) -> dict[str, Any]:
-        return {"classes": self.classes, "dropout": self.dropout.rate}
+    def training_metrics(self) -> list[tf_keras.metrics.Metric]:
+        return [tf_keras.metrics.SparseCategoricalAccuracy("accuracy")]
+
+    @staticmethod
+    def activate(logits: tf.Tensor) -> tf.Tensor:
+        return tf.nn.softmax(logits)
+
+    @staticmethod
+    def answers(values: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        best = tf.argmax(values, axis=1, output_type=tf.int32)
+        return {
+            "label": tf.gather(labels, best, axis=1, batch_dims=1),
+            "score": tf.reduce_max(values, axis=1),
+            "probabilities": values,
+        }
+
+    @classmethod
+    def predictions(cls, answers: Mapping[str, np.ndarray]) -> list[Prediction]:
+        return [
+            Prediction(label.decode(), score, tuple(probabilities))
+            for label, score, probabilities in zip(
+                answers["label"].tolist(),
+                answers["score"].tolist(),
+                answers["probabilities"].tolist(),
+                strict=True,
+            )
+        ]
+
+    @classmethod
+    def table(cls, answers: Mapping[str, np.ndarray], labels: Sequence[str]) -> dict[str, list]:
+        return {
+            "label": [label.decode() for label in answers["label"].tolist()],
+            "score": answers["score"].tolist(),
+            **probability_columns(answers["probabilities"], labels),
+        }
+
+
+def check_classes(classes: Any) -> None:
+    """Refuses a number of classes that no task has."""
+    if not isinstance(classes, int) or not 0 < classes <= MOST_CLASSES:
+        raise ValueError(f"classes must be from 1 to {MOST_CLASSES}, not {classes!r}")
+
+
+def probability_columns(probabilities: np.ndarray, labels: Sequence[str]) -> dict[str, list]:
+    """Returns a column for the probability of each label."""
+    columns = probabilities.T.tolist()
+    return {f"probability_{label}": column for label, column in zip(labels, columns, strict=True)}

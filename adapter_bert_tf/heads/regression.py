@@ -1,12 +1,36 @@
 """The head for one number."""
 
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.encoder.dropout import Dropout
-from adapter_bert_tf.heads.head import Head, output_dense
+from adapter_bert_tf.data.examples import LabelColumns
+from adapter_bert_tf.encoder import fast
+from adapter_bert_tf.heads.head import Head, Metric, output_dense
+
+
+class Value(NamedTuple):
+    """The number that a regression gives for a text.
+
+    Attributes:
+      value: The number.
+    """
+
+    value: float
+
+
+def _correlation(metric: str) -> Metric:
+    def compute(labels: np.ndarray, values: np.ndarray) -> float:
+        # Imported here, because serving and training do without it.
+        import scipy.stats
+
+        return getattr(scipy.stats, metric)(labels, np.ravel(values))[0]
+
+    return compute
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
@@ -18,18 +42,67 @@ class RegressionHead(Head):
     """
 
     kind = "regression"
+    label_type = tf.float32
+    metrics = {  # noqa: RUF012
+        "pearson": _correlation("pearsonr"),
+        "spearman": _correlation("spearmanr"),
+    }
+    default_metrics = ("pearson", "spearman")
 
     def __init__(self, dropout: float = 0.1, name: str = "head", **kwargs):
         super().__init__(name=name, **kwargs)
-        self.dropout = Dropout(dropout)
+        self.dropout = fast.make_dropout(dropout)
         self.output_layer = output_dense(1)
+
+    @classmethod
+    def make(cls, labels: Sequence[str], dropout: float) -> Head:
+        return cls(dropout)
+
+    def settings(self) -> dict[str, Any]:
+        return {"dropout": self.dropout.rate}
+
+    @classmethod
+    def recognizes(cls, columns: LabelColumns) -> bool:
+        """Labels are values if all are numbers and some are not whole."""
+        if len(columns.names) != 1:
+            return False
+        try:
+            numbers = [float(cell) for (cell,) in columns.cells]
+        except ValueError:
+            return False
+        return any(number % 1 for number in numbers if math.isfinite(number))
+
+    @classmethod
+    def read_label(
+        cls, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
+    ) -> float:
+        try:
+            number = float(cells[0])
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"expected a number, not {cells[0]!r}")
+        return number
 
     def call(self, encoded: dict[str, tf.Tensor]) -> tf.Tensor:
         return tf.squeeze(self.output_layer(self.dropout(encoded["pooled_output"])), axis=-1)
 
     def loss(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        """Squared error."""
+        """Returns the squared error."""
         return tf.math.squared_difference(tf.reshape(tf.cast(labels, tf.float32), [-1]), outputs)
 
-    def settings(self) -> dict[str, Any]:
-        return {"dropout": self.dropout.rate}
+    @staticmethod
+    def activate(logits: tf.Tensor) -> tf.Tensor:
+        return logits
+
+    @staticmethod
+    def answers(values: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"value": values[:, 0]}
+
+    @classmethod
+    def predictions(cls, answers: Mapping[str, np.ndarray]) -> list[Value]:
+        return [Value(value) for value in answers["value"].tolist()]
+
+    @classmethod
+    def table(cls, answers: Mapping[str, np.ndarray], labels: Sequence[str]) -> dict[str, list]:
+        return {"value": answers["value"].tolist()}

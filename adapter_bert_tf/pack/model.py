@@ -1,4 +1,4 @@
-"""Between task packs and models."""
+"""From models to task packs and back."""
 
 import contextlib
 import os
@@ -100,6 +100,32 @@ def load_pack(model: TaskModel | AdapterBertEncoder, folder: str | os.PathLike) 
     return model
 
 
+def share_encoder(encoder: AdapterBertEncoder, pack: Pack, folder: str) -> AdapterBertEncoder:
+    """Returns an encoder for a pack that shares the variables of another encoder's base.
+
+    Variables that the pack brings are new. All others are those of `encoder`, in the same memory.
+
+    Args:
+      encoder: An encoder on the pack's base.
+      pack: The pack.
+      folder: The pack's folder, for messages.
+    """
+    base = _base_of(encoder)
+    shared = {
+        path: variable
+        for path, variable in variables_by_path(encoder).items()
+        if path in base.digests and path not in pack.variables
+    }
+    changed = _changed(encoder) & shared.keys()
+    if changed:
+        raise UserError(f"{folder}: can't share a base that was tuned itself: {some(changed)}")
+    sharing = AdapterBertEncoder(adapter=pack.adapter, **base.config.encoder_arguments())
+    sharing.ensure_built(shared)
+    sharing.base, sharing.shared = base, set(shared)
+    encoder.shared = getattr(encoder, "shared", set()) | sharing.shared
+    return sharing
+
+
 def _base_of(encoder: AdapterBertEncoder) -> Base:
     base = getattr(encoder, "base", None)
     if base is None:
@@ -123,6 +149,9 @@ def _tuned(paths: Mapping[str, object], tuning: Tuning) -> set[str]:
 
 def _check_fits(encoder: AdapterBertEncoder, pack: Pack, folder: str) -> None:
     base = _base_of(encoder)
+    shared = set(pack.variables) & getattr(encoder, "shared", set())
+    if shared:
+        raise UserError(f"{folder}: would change what other tasks share: {some(shared)}")
     tuned_on = f"{folder}: was tuned on another base ({pack.base.get('origin')}), not {base.origin}"
     if pack.base.get("fingerprint") != base.fingerprint:
         raise UserError(tuned_on)

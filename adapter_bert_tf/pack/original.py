@@ -8,7 +8,7 @@ from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.checkpoint import TfCheckpoint, is_checkpoint, write_checkpoint
 from adapter_bert_tf.base.load import load_encoder
 from adapter_bert_tf.base.names import google_names
-from adapter_bert_tf.encoder.adapter_config import ATTENTION, FEED_FORWARD, AdapterConfig
+from adapter_bert_tf.encoder.adapter import ATTENTION, FEED_FORWARD, AdapterConfig
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import new_folder
 from adapter_bert_tf.heads.classification import ClassificationHead

@@ -1,25 +1,30 @@
 """A task pack on disk.
 
-A pack is a folder. `pack.json` describes the task, the adapters, the head and the base that
-they were tuned on. It names the file with the tuned variables, `weights-<digest>.safetensors`,
-by its content: replacing `pack.json` is all that replacing a pack takes, and it is atomic.
+A pack is a folder. `pack.json` describes the task, the adapters, the head and the base that they
+were tuned on. The tuned variables are in `weights-<digest>.safetensors`, which is named after its
+content. So a pack is replaced by replacing `pack.json`, which is atomic.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import glob
 import hashlib
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import safetensors.numpy
 
-from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError, file_error, first_line
 from adapter_bert_tf.files import read_json_object, write_atomically
 from adapter_bert_tf.heads.kinds import make_head
 from adapter_bert_tf.tuning.methods import Tuning
+
+if TYPE_CHECKING:
+    from adapter_bert_tf.heads.head import Head
 
 FORMAT = 1
 DESCRIPTION = "pack.json"
@@ -51,10 +56,10 @@ class Pack:
       head: Kind and settings of the head.
       task: Name of the task, if it has one.
       labels: Names of the classes, in the order of the logits.
-      metrics: Values that the pack reached.
+      metrics: Metrics that the pack reached.
       vocabulary: Size, digest and lower-casing of the base's vocabulary, if it had one.
-      inputs: How texts became inputs: `max_seq_length`, whether they come in pairs, and what
-        else serving has to do alike.
+      inputs: How texts became inputs: `max_seq_length`, whether they come in pairs, and whatever
+        else has to be the same when the pack is used.
       variables: Paths of the variables that it brings.
       weights: Name of the file with their values.
       sha256: Digest of that file.
@@ -80,9 +85,20 @@ class Pack:
         fields["tuning"] = self.tuning.to_dict()
         return json.dumps({"format": FORMAT, **fields}, indent=2).encode() + b"\n"
 
-    def make_head(self):
+    def make_head(self) -> Head:
         """Returns a new head of the pack's kind."""
         return make_head(self.head.get("kind"), self.head.get("settings"))
+
+    @property
+    def kind(self) -> str:
+        """The kind of the head."""
+        return self.head["kind"]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes; numbers where the pack has no names."""
+        classes = self.head["settings"].get("classes", 0)
+        return tuple(self.labels) or tuple(str(number) for number in range(classes))
 
 
 def read_pack(folder: str | os.PathLike) -> Pack:
@@ -91,11 +107,27 @@ def read_pack(folder: str | os.PathLike) -> Pack:
     return parse_pack(read_json_object(path), path)
 
 
+def read_description(folder: str | os.PathLike) -> Pack:
+    """Reads a pack's description without TensorFlow, so its head is not checked."""
+    path = os.path.join(folder, DESCRIPTION)
+    return parse_description(read_json_object(path), path)
+
+
 def parse_pack(raw: dict[str, Any], path: str) -> Pack:
     """Checks a description that was read from `path`."""
+    pack = parse_description(raw, path)
+    try:
+        pack.make_head()
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path}: {first_line(error)}") from None
+    return pack
+
+
+def parse_description(raw: dict[str, Any], path: str) -> Pack:
+    """Checks a description, except for its head, which takes TensorFlow."""
     if raw.pop("format", None) != FORMAT:
         raise UserError(f"{path}: not a task pack of format {FORMAT}")
-    raw.setdefault("inputs", {})  # Packs from before it was kept.
+    raw.setdefault("inputs", {})  # Older packs don't have it.
     names = {field.name for field in dataclasses.fields(Pack)}
     if raw.keys() != names:
         odd = ", ".join(sorted(raw.keys() ^ names))
@@ -107,9 +139,12 @@ def parse_pack(raw: dict[str, Any], path: str) -> Pack:
         raw["adapter"] = raw["adapter"] and AdapterConfig(**raw["adapter"])
         raw["tuning"] = Tuning(**raw["tuning"])
         pack = Pack(**raw)
-        pack.make_head()
     except (TypeError, ValueError) as error:
         raise UserError(f"{path}: {first_line(error)}") from None
+    if not isinstance(pack.head.get("kind"), str) or not isinstance(
+        pack.head.get("settings"), dict
+    ):
+        raise UserError(f"{path}: head is not a kind with settings: {pack.head!r}")
     if os.path.basename(pack.weights) != pack.weights or "\0" in pack.weights:
         raise UserError(f"{path}: weights must be a file in the same folder, not {pack.weights!r}")
     return pack
@@ -138,7 +173,7 @@ def write_pack(folder: str | os.PathLike, pack: Pack, tensors: dict[str, np.ndar
 
 
 def read_tensors(folder: str | os.PathLike, pack: Pack) -> dict[str, np.ndarray]:
-    """Reads a pack's variables; a file that was cut or changed is refused."""
+    """Reads a pack's variables; refuses a file that was cut short or changed."""
     path = os.path.join(folder, pack.weights)
     try:
         with open(path, "rb") as file:

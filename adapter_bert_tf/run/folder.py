@@ -1,7 +1,8 @@
-"""The output directory of a run: what it was asked, how far it is, what came of it."""
+"""The folder of a run: what it was asked to do, how far it is, what came of it."""
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from adapter_bert_tf.errors import UserError, file_error
@@ -12,12 +13,12 @@ _CHECKPOINTS = "checkpoints"
 
 
 class RunFolder:
-    """Files of a run, each written whole or not at all.
+    """Files of a run, each complete or not there.
 
     Args:
       path: The folder; it is made when something is written.
-      worker: Number of this process among several workers. They do the same, but only the
-        first one's files are the run's; the others write to a folder of their own in it.
+      worker: Number of this process among several workers. All do the same, but only the first
+        one's files are the run's. The others write to a folder of their own in it.
     """
 
     def __init__(self, path: str, worker: int = 0):
@@ -25,7 +26,7 @@ class RunFolder:
         self.path = os.path.join(path, f".worker-{worker}") if worker else path
 
     def file(self, name: str) -> str:
-        """The path of a file in the folder."""
+        """Returns the path of a file in the folder."""
         return os.path.join(self.path, name)
 
     @property
@@ -35,46 +36,45 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> str:
-        """The folder of the checkpoints that a run goes on from."""
+        """The folder of the checkpoints that a run is resumed from."""
         return self.file(_CHECKPOINTS)
 
-    def claim(self, settings: dict[str, Any]) -> None:
-        """Notes what the run was asked."""
-        self.write_json(_SETTINGS, settings)
+    def claim(self, identity: Mapping[str, Any]) -> None:
+        """Writes down what the run was asked to do."""
+        self.write_json(_SETTINGS, identity)
 
     def asked(self) -> dict[str, Any]:
-        """What the run was asked; nothing before `claim`."""
-        path = self.file(_SETTINGS)
-        return read_json_object(path) if os.path.exists(path) else {}
+        """Returns what the run was asked to do; nothing before `claim`."""
+        return self._read(_SETTINGS)
 
-    def refuse_other(self, settings: dict[str, Any]) -> None:
-        """Refuses the folder of a run that was asked something else."""
-        before = self.asked()
-        if not before:
-            return
-        now = json.loads(json.dumps(settings))
-        for name in sorted(before.keys() | now.keys()):
-            if before.get(name) != now.get(name):
-                raise UserError(
-                    f"--output_dir={self.path}: belongs to a run with {name}={before.get(name)}, "
-                    f"not {now.get(name)}; give another folder"
-                )
+    def refuse_other(self, identity: Mapping[str, Any]) -> None:
+        """Refuses the folder of a run that was asked to do something else.
 
-    def history(self) -> list[dict[str, float]]:
-        """The training loss and the metrics of each epoch so far."""
-        path = self.file(_HISTORY)
-        return read_json_object(path)["epochs"] if os.path.exists(path) else []
+        Settings that only one of the two has come from another version of this package, which
+        does not make it another run.
+        """
+        differences = list(_differences(self.asked(), json.loads(json.dumps(identity))))
+        if differences:
+            # Single values say more in a line than a whole dictionary does.
+            name, before, now = min(differences, key=lambda each: isinstance(each[1], dict))
+            raise UserError(
+                f"--output_dir={self.path}: belongs to a run with {name}={before}, not {now}; "
+                "give another folder"
+            )
 
-    def write_history(self, epochs: list[dict[str, float]]) -> None:
+    def history(self) -> list[dict[str, dict[str, float]]]:
+        """Returns what each epoch so far reached: `{"train": metrics, "dev": metrics}`."""
+        return self._read(_HISTORY).get("epochs", [])
+
+    def write_history(self, epochs: list[dict[str, dict[str, float]]]) -> None:
         """Replaces the history."""
         self.write_json(_HISTORY, {"epochs": epochs})
 
     def results(self) -> dict[str, Any]:
-        """What was found out so far: metrics, and, once training is over, its steps."""
-        path = self.file(_RESULTS)
-        return read_json_object(path) if os.path.exists(path) else {}
+        """Returns the results so far: metrics and, once training is over, its steps."""
+        return self._read(_RESULTS)
 
-    def write_results(self, results: dict[str, Any]) -> None:
+    def write_results(self, results: Mapping[str, Any]) -> None:
         """Writes `eval_results.json`, and the metrics as the original's `eval_results.txt`."""
         lines = [f"{name} = {value}\n" for name, value in sorted(results["metrics"].items())]
         self.write("eval_results.txt", "".join(lines))
@@ -88,6 +88,22 @@ class RunFolder:
         except OSError as error:
             raise file_error(self.file(name), error) from None
 
-    def write_json(self, name: str, value: dict[str, Any]) -> None:
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Writes a JSON file."""
         self.write(name, json.dumps(value, indent=2) + "\n")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.file(name)
+        return read_json_object(path) if os.path.exists(path) else {}
+
+
+def _differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the name and both values of each setting that both have and that differs."""
+    for name in sorted(before.keys() & now.keys()):
+        old, new = before[name], now[name]
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _differences(old, new, f"{prefix}{name}.")
+        elif old != new:
+            yield f"{prefix}{name}", old, new

@@ -1,130 +1,274 @@
-"""What a run is asked to do; what classifier and SQuAD runs have in common."""
+"""What a run is asked to do. Each field is a flag of the programs and a keyword of `tune`.
+
+Nothing here needs TensorFlow: wrong flags are reported before it is loaded.
+"""
 
 import dataclasses
+import math
 import os
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
-from adapter_bert_tf.data.batches import bucket_lengths
-from adapter_bert_tf.encoder.adapter_config import AdapterConfig
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf import options
+from adapter_bert_tf.encoder.adapter import AdapterConfig
+from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.heads.kinds import TEXT_KINDS
+from adapter_bert_tf.options import option
+from adapter_bert_tf.run.devices import Devices
 from adapter_bert_tf.tuning.methods import Tuning
 
-# The paper's adapters want larger steps than full fine-tuning.
-_LEARNING_RATES = {"adapters": 3e-4, "layer_norm": 3e-3, "head": 3e-3, "full": 5e-5, "top_k": 5e-5}
-
-# So that [CLS], two texts' [SEP] and one token fit.
+# So that [CLS], the [SEP] of two texts and one token fit.
 _SHORTEST = 4
+_SEEDS = 2**31
+
+Settings = TypeVar("Settings", bound="RunSettings")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """Settings of every run; each is a flag of the programs.
+    """What classifier and SQuAD runs have in common."""
 
-    Args:
-      output_dir: Folder of the run.
-      train_file: Training examples.
-      bert: The base: see `load_encoder`.
-      bert_config_file: Its configuration, if not beside it.
-      vocab_file: Its vocabulary, if not beside it.
-      do_lower_case: Whether to lower-case; by default as the base says.
-      max_seq_length: Tokens of a row at the most.
-      adapter: The adapters' design; None trains without.
-      tuning: What is trained.
-      pack: A task pack to start from.
-      do_train: Whether to train.
-      do_predict: Whether to predict.
-      train_batch_size: Rows of a training batch, over all devices.
-      predict_batch_size: Rows of a prediction batch.
-      learning_rate: Largest learning rate; by default that of the tuning method.
-      num_train_epochs: Passes over the training examples.
-      warmup_proportion: Share of the steps in which the rate rises.
-      save_checkpoints_steps: Steps between checkpoints.
-      early_stopping: Epochs without a better metric after which training ends.
-      pad_to_max: Pads all rows to `max_seq_length`, as a TPU always does.
-      seed: Of everything random.
-      deterministic: Whether every operation gives the same bits each time.
-      mixed_precision: "bfloat16" or "float16", to compute in half precision.
-      cache_dir: Where tokenised examples are kept.
-      export_dir: Where to export the task for TF Serving: a model's folder, or a new version.
-    """
-
-    output_dir: str
-    train_file: str | None = None
-    bert: str = "minilm"
-    bert_config_file: str | None = None
-    vocab_file: str | None = None
-    do_lower_case: bool | None = None
-    max_seq_length: int = 128
+    train_file: str | None = option(None, "Training examples.", group="Data")
+    max_seq_length: int = option(128, "Longest row, in tokens.", group="Data", positive=True)
+    pad_to_max: bool = option(False, "Pad all rows to --max_seq_length, as on a TPU.", group="Data")
+    cache_dir: str = option(
+        os.path.expanduser("~/.cache/adapter_bert_tf"),
+        "Where tokenised examples are kept.",
+        group="Data",
+        result=True,
+    )
+    bert: str = option(
+        "minilm",
+        "A folder, a checkpoint, a TF-Hub handle or a preset.",
+        group="Base",
+        aliases=("init_checkpoint",),
+    )
+    bert_config_file: str | None = option(
+        None, "bert_config.json, if it is not beside the checkpoint.", group="Base"
+    )
+    vocab_file: str | None = option(
+        None, "vocab.txt, if it is not beside the checkpoint.", group="Base"
+    )
+    do_lower_case: bool | None = option(
+        None, "Lower-case the text; by default as the base says.", group="Base"
+    )
+    pack: str | None = option(None, "A task pack to start from.", group="Tuning")
+    output_dir: str = option("", "Folder of the run.", group="Run", result=True)
+    do_train: bool | None = option(None, "Train.", group="Run", result=True)
+    do_predict: bool | None = option(None, "Predict.", group="Run", result=True)
+    export_dir: str | None = option(
+        None,
+        "Export for TF Serving: a model's folder, or a new version in it.",
+        group="Run",
+        result=True,
+    )
+    train_batch_size: int = option(32, "Rows of a training batch.", group="Run", positive=True)
+    predict_batch_size: int = option(
+        64, "Rows of a prediction batch.", group="Run", positive=True, result=True
+    )
+    learning_rate: float | None = option(
+        None, "Highest learning rate; by default what suits --tuning.", group="Run", positive=True
+    )
+    num_train_epochs: float = option(
+        3.0, "Passes over the training examples.", group="Run", positive=True
+    )
+    warmup_proportion: float = option(
+        0.1, "Share of the steps in which the learning rate rises.", group="Run"
+    )
+    save_checkpoints_steps: int = option(
+        1000, "Steps between checkpoints.", group="Run", positive=True, result=True
+    )
+    early_stopping: int | None = option(
+        None, "Stop after so many epochs without a better metric.", group="Run", positive=True
+    )
+    seed: int = option(0, "Seed of everything that is random.", group="Run")
     adapter: AdapterConfig | None = AdapterConfig()
     tuning: Tuning = Tuning()
-    pack: str | None = None
-    do_train: bool = True
-    do_predict: bool = False
-    train_batch_size: int = 32
-    predict_batch_size: int = 64
-    learning_rate: float | None = None
-    num_train_epochs: float = 3.0
-    warmup_proportion: float = 0.1
-    save_checkpoints_steps: int = 1000
-    early_stopping: int | None = None
-    pad_to_max: bool = False
-    seed: int = 0
-    deterministic: bool = False
-    mixed_precision: str | None = None
-    cache_dir: str = os.path.expanduser("~/.cache/adapter_bert_tf")
-    export_dir: str | None = None
+    devices: Devices = dataclasses.field(default_factory=Devices)
 
-    # Settings that have to be above 0.
-    positive: ClassVar[tuple[str, ...]] = (
-        "max_seq_length",
-        "train_batch_size",
-        "predict_batch_size",
-        "num_train_epochs",
-        "save_checkpoints_steps",
-        "learning_rate",
-        "early_stopping",
-    )
-    # Settings that don't change how a run is trained.
-    not_the_run: ClassVar[tuple[str, ...]] = (
-        "output_dir",
-        "cache_dir",
-        "export_dir",
-        "do_train",
-        "do_predict",
-        "predict_batch_size",
-        "save_checkpoints_steps",
-    )
+    # The parts of a run, of which those not asked for are off if one is asked for.
+    parts: ClassVar[tuple[str, ...]] = ("do_train", "do_predict")
+    default_parts: ClassVar[tuple[str, ...]] = ("do_train",)
 
     def __post_init__(self):
-        for name in self.positive:
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise UserError(f"--{name}={value}: expected a number above 0")
-        if self.seed < 0:
-            raise UserError(f"--seed={self.seed}: expected 0 or more")
+        if not self.output_dir:
+            raise UserError("--output_dir: expected a folder for the run")
+        self._resolve_parts()
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.metadata.get("positive") and value is not None and not 0 < value < math.inf:
+                raise UserError(f"--{field.name}={value}: expected a number above 0")
+        if not 0 <= self.seed < _SEEDS:
+            raise UserError(f"--seed={self.seed}: expected 0 to {_SEEDS - 1}")
         if self.max_seq_length < _SHORTEST:
             raise UserError(f"--max_seq_length={self.max_seq_length}: expected at least 4")
         if not 0 <= self.warmup_proportion < 1:
             raise UserError(f"--warmup_proportion={self.warmup_proportion}: expected 0 to 1")
 
-    @classmethod
-    def names(cls) -> list[str]:
-        """The names of the settings."""
-        return [field.name for field in dataclasses.fields(cls)]
+    def _resolve_parts(self) -> None:
+        """Decides what the run does: what was asked for, or else the default."""
+        given = {name: getattr(self, name) for name in self.parts}
+        asked = [name for name, value in given.items() if value]
+        for name, value in given.items():
+            if value is None:
+                object.__setattr__(self, name, not asked and name in self.default_parts)
+        if not any(getattr(self, name) for name in self.parts):
+            names = " or ".join(f"--{name}" for name in self.parts)
+            raise UserError(f"nothing to do: expected {names}")
 
     @property
     def rate(self) -> float:
-        """The learning rate: the given one, or the tuning method's."""
-        return self.learning_rate or _LEARNING_RATES[self.tuning.method]
-
-    def lengths(self, on_tpu: bool) -> list[int]:
-        """What rows are padded to; a TPU wants all of one length."""
-        longest = self.max_seq_length
-        return [longest] if self.pad_to_max or on_tpu else bucket_lengths(longest)
+        """The learning rate: the given one, or one that suits the tuning method."""
+        return self.learning_rate or self.tuning.learning_rate
 
     def identity(self) -> dict[str, Any]:
-        """What makes a run another run."""
-        values = dataclasses.asdict(self)
-        for name in self.not_the_run:
-            del values[name]
-        return {**values, "learning_rate": self.rate}
+        """Returns what makes a run another run: all settings that change what is trained."""
+        values = options.in_json(self)
+        for field in dataclasses.fields(self):
+            if field.metadata.get("result"):
+                del values[field.name]
+        del values["devices"]
+        return {**values, **self.devices.identity(), "learning_rate": self.rate}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassifierSettings(RunSettings):
+    """Settings of run_classifier.py."""
+
+    task: str | None = option(
+        None, "Name of the task, such as CoLA or sms_spam.", group="Data", aliases=("task_name",)
+    )
+    data_dir: str | None = option(
+        None, "Folder with the task's original files; by default TFDS has them.", group="Data"
+    )
+    dev_file: str | None = option(
+        None, "Your own examples for evaluation, like --train_file.", group="Data"
+    )
+    test_file: str | None = option(
+        None, "Your own examples for prediction.", group="Data", result=True
+    )
+    text_column: str | None = option(None, "Column of the text.", group="Data")
+    text_pair_column: str | None = option(None, "Column of the second text.", group="Data")
+    label_column: tuple[str, ...] | None = option(
+        None, "Column of the label, or several columns separated by commas.", group="Data"
+    )
+    label_separator: str | None = option(
+        None, "What separates several labels in one cell.", group="Data"
+    )
+    skip_unlabelled: bool = option(
+        False, "Leave out rows without a label; otherwise they are an error.", group="Data"
+    )
+    encoding: str | None = option(
+        None, "Encoding of your files; by default it is recognized.", group="Data"
+    )
+    delimiter: str | None = option(
+        None, "What separates columns; by default it is recognized.", group="Data"
+    )
+    name: str | None = option(
+        None, "Name of the task; by default that of its first file.", group="Data", result=True
+    )
+    kind: str | None = option(
+        None, "What the labels are; by default they tell.", group="Data", choices=tuple(TEXT_KINDS)
+    )
+    regression: bool | None = option(
+        None, "The labels are values, even if they are whole.", group="Data"
+    )
+    do_eval: bool | None = option(None, "Evaluate.", group="Run", result=True)
+    eval_batch_size: int = option(
+        64, "Rows of an evaluation batch.", group="Run", positive=True, result=True
+    )
+
+    parts: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict")
+    default_parts: ClassVar[tuple[str, ...]] = ("do_train", "do_eval")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if (self.task is not None) == bool(self.own_files):
+            raise UserError("expected either --task, or files of your own such as --train_file")
+        if self.regression is not None:
+            kind = "regression" if self.regression else "classification"
+            if self.kind not in (None, kind):
+                raise UserError(f"--kind={self.kind}: --regression says something else")
+            object.__setattr__(self, "kind", kind)
+
+    @property
+    def own_files(self) -> dict[str, str]:
+        """Your own files by split."""
+        files = {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}
+        return {split: path for split, path in files.items() if path is not None}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadSettings(RunSettings):
+    """Settings of run_squad.py, with BERT's names and defaults."""
+
+    predict_file: str | None = option(
+        None, "Questions to answer; without any file, SQuAD comes from TFDS.", group="Data"
+    )
+    max_seq_length: int = option(384, "Longest window, in tokens.", group="Data", positive=True)
+    doc_stride: int = option(
+        128, "Tokens between the starts of two windows of a context.", group="Data", positive=True
+    )
+    max_query_length: int = option(64, "Longest question, in tokens.", group="Data", positive=True)
+    version_2_with_negative: bool = option(
+        False, "Questions may have no answer, as in SQuAD v2.0.", group="Data"
+    )
+    verbose_logging: bool = option(
+        False, "Name the training questions that are left out.", group="Data", result=True
+    )
+    predict_batch_size: int = option(
+        8, "Windows of a prediction batch.", group="Run", positive=True, result=True
+    )
+    n_best_size: int = option(
+        20, "Answers that are listed for a question.", group="Answers", positive=True, result=True
+    )
+    max_answer_length: int = option(
+        30, "Longest answer, in tokens.", group="Answers", positive=True, result=True
+    )
+    null_score_diff_threshold: float = option(
+        0.0,
+        'The answer is "" if its score is above the best one\'s by more.',
+        group="Answers",
+        result=True,
+    )
+
+    default_parts: ClassVar[tuple[str, ...]] = ("do_train", "do_predict")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.max_query_length + 3 >= self.max_seq_length:
+            raise UserError(
+                f"--max_query_length={self.max_query_length}: leaves no room for the context in "
+                f"--max_seq_length={self.max_seq_length}"
+            )
+        if math.isnan(self.null_score_diff_threshold):
+            raise UserError("--null_score_diff_threshold: expected a number")
+
+    def _resolve_parts(self) -> None:
+        # With a file to train on and none to answer, answering has to be asked for.
+        if self.do_predict is None and self.train_file and not self.predict_file:
+            object.__setattr__(self, "do_predict", False)
+        super()._resolve_parts()
+
+
+def option_sets(kind: type[RunSettings]) -> list[tuple[type, str]]:
+    """Returns the classes whose options a program with these settings has, with their prefixes."""
+    return [(kind, ""), (AdapterConfig, "adapter_"), (Tuning, ""), (Devices, "")]
+
+
+def make_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """Returns settings from values by flag: those of the settings, of adapters, of tuning, ...
+
+    Args:
+      kind: The class of the settings.
+      values: Flag -> value. What is not given has its default.
+    """
+    rest = dict(values)
+    found = options.take(kind, rest)
+    tuning = Tuning(**options.take(Tuning, rest))
+    adapter = AdapterConfig(**options.take(AdapterConfig, rest, "adapter_"))
+    found["devices"] = Devices(**options.take(Devices, rest))
+    if rest:
+        raise UserError(f"unknown settings: {some(rest)}")
+    found["adapter"] = adapter if tuning.method == "adapters" else None
+    return kind(**found, tuning=tuning)

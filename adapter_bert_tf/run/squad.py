@@ -1,185 +1,191 @@
-"""A SQuAD run, from a file of questions to answers and their score."""
+"""A SQuAD run: from a file of questions to answers and their score."""
 
 import dataclasses
 import json
-import os
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
+from adapter_bert_tf import options
 from adapter_bert_tf.data.batches import Batches
-from adapter_bert_tf.data.records import ENDINGS
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.span import SpanHead
-from adapter_bert_tf.run.answering import answer
-from adapter_bert_tf.run.devices import is_tpu
-from adapter_bert_tf.run.run import Evaluate, Run, TaskDescription
-from adapter_bert_tf.run.squad_settings import SquadSettings
-from adapter_bert_tf.run.task_data import check_rows, tokenizer_for
-from adapter_bert_tf.squad.answers import Prediction
-from adapter_bert_tf.squad.metrics import has_answers, score_predictions
-from adapter_bert_tf.squad.questions import (
-    Questions,
-    read_squad,
-    read_squad_tfds,
-    to_predict,
-    to_train,
+from adapter_bert_tf.pack.model import load_pack
+from adapter_bert_tf.run.common import (
+    check_export,
+    check_rows,
+    export,
+    make_model,
+    padded_lengths,
+    with_pack,
 )
+from adapter_bert_tf.run.devices import is_tpu, worker_number
+from adapter_bert_tf.run.folder import RunFolder
+from adapter_bert_tf.run.settings import SquadSettings
+from adapter_bert_tf.run.source import RECORD_ENDINGS, check_squad_files
+from adapter_bert_tf.run.trainer import Plan, is_finished, train, write_results
+from adapter_bert_tf.squad.decoder import Decoding, Prediction
+from adapter_bert_tf.squad.metrics import has_answers, score_predictions
+from adapter_bert_tf.squad.questions import read_squad, read_squad_tfds, to_predict, to_train
 from adapter_bert_tf.squad.records import cached_span_records, read_span_records
-from adapter_bert_tf.squad.windows import to_windows
+from adapter_bert_tf.squad.windows import WindowSizes
+from adapter_bert_tf.task import Task
 from adapter_bert_tf.text.inputs import IDS
 
-TRAIN, PREDICT = "train", "predict"
+# Settings that change which answers are chosen, and not what is trained.
+_CHOICE = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
 
 
-class SquadRun(Run):
-    """A run for questions about texts.
+def run_squad(
+    settings: SquadSettings, strategy: tf.distribute.Strategy | None = None
+) -> Task | None:
+    """Does what the settings ask.
 
     Args:
       settings: What to do.
-      strategy: Where to compute.
-    """
+      strategy: Where to compute, by default as the settings say.
 
-    def __init__(self, settings: SquadSettings, strategy: tf.distribute.Strategy):
-        super().__init__(settings, strategy)
-        self.settings: SquadSettings = self.with_pack(settings)
-        needed = TRAIN if settings.do_train else PREDICT
-        if not self._has(needed):
-            raise UserError(f"--do_{needed}: give --{needed}_file")
-        version = "v2.0" if settings.version_2_with_negative else "v1.1"
-        self.task = TaskDescription(f"SQuAD {version}", "span", (), self.settings.inputs())
-        self.model = self.make_model(self.settings)
-        self.tokenizer = tokenizer_for(self.model.encoder.base, settings.max_seq_length)
-        self._on_tpu = is_tpu(strategy)
+    Returns:
+      The task, with the best epoch's model; None if a signal ended the training early.
+    """
+    strategy = settings.devices.prepare(settings.seed, strategy)
+    folder = RunFolder(settings.output_dir, worker_number(strategy))
+    check_export(settings)
+    settings, _ = with_pack(settings, folder)
+    check_squad_files(settings)
+    finished = settings.do_train and is_finished(settings, folder)
+    version = "v2.0" if settings.version_2_with_negative else "v1.1"
+    task = Task(
+        make_model(settings, SpanHead, (), strategy),
+        name=f"SQuAD {version}",
+        inputs=_inputs(settings),
+    )
+    questions = None
+    if settings.do_predict:
+        questions = _Questions(task, settings, folder, is_tpu(strategy))
+
+    if finished:
+        load_pack(task.model, folder.pack)
+        if questions and _chooses_differently(settings, folder):
+            questions.answer_anew()
+    elif settings.do_train:
+        batches = _training_batches(task, settings, is_tpu(strategy))
+        plan = Plan(task, batches)
+        if questions:
+            metric = "f1" if questions.are_scored else None
+            plan = Plan(task, batches, questions.evaluate, metric, questions.write)
+        if not train(plan, settings, folder):
+            return None
+    elif questions:
+        _refuse_other_questions(settings, folder)
+        questions.answer_anew()
+    export(task, settings, folder)
+    task.metrics = folder.results().get("metrics", task.metrics)
+    return task
+
+
+def _inputs(settings: SquadSettings) -> dict[str, Any]:
+    """Returns what a task pack keeps, so that whoever loads it answers the same."""
+    sizes = WindowSizes(settings.max_seq_length, settings.doc_stride, settings.max_query_length)
+    decoding = Decoding(
+        settings.n_best_size,
+        settings.max_answer_length,
+        settings.version_2_with_negative,
+        settings.null_score_diff_threshold,
+    )
+    return {**options.in_json(sizes), **options.in_json(decoding)}
+
+
+class _Questions:
+    """The questions of `--predict_file`, and the answers that were found last."""
+
+    def __init__(self, task: Task, settings: SquadSettings, folder: RunFolder, on_tpu: bool):
+        self._task, self._settings, self._folder = task, settings, folder
+        self._on_tpu = on_tpu
+        self._articles = _articles(settings, "predict")
+        self._questions = to_predict(self._articles)
+        if not self._questions:
+            raise UserError(f"{settings.predict_file or 'TFDS'}: no questions")
+        self._windows = task.windows(self._questions)
+        self.are_scored = has_answers(self._articles)
         self._answered: dict[str, Prediction] = {}
 
-    def run(self) -> bool:
-        """Does what the settings ask; False if a signal ended it early."""
-        settings = self.settings
-        if not settings.do_train:
-            self._refuse_other_questions()
-            self._predict()
-        else:
-            before = self.folder.results()
-            if not self.train(settings):
-                return False
-            if "steps" in before and self._asks_anew(before["settings"]):
-                self._predict()
-        self.export(settings)
-        return True
-
-    def _refuse_other_questions(self) -> None:
-        """The answers of a run are not replaced by those to another file."""
-        before, now = self.folder.asked().get("predict_file"), self.settings.predict_file
-        if before not in (None, now):
-            raise UserError(
-                f"--output_dir={self.folder.path}: has the answers to {before}; give another "
-                f"folder, and --pack={self.folder.pack}"
-            )
-
-    def _asks_anew(self, before: dict[str, Any]) -> bool:
-        """Whether a finished run has not answered yet, or would choose its answers otherwise."""
-        now = dataclasses.asdict(self.settings)
-        names = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
-        other = any(before.get(name) != now[name] for name in names)
-        return other or not os.path.exists(self.folder.file("predictions.json"))
-
-    def _predict(self) -> None:
-        evaluate, _ = self.evaluation()
-        if evaluate is not None:
-            metrics = evaluate()
-            self.keep()
-            self.finish(self.settings, metrics)
-
-    def make_head(self, dropout: float) -> Head:
-        return SpanHead()
-
-    def training_batches(self) -> Batches:
-        settings = self.settings
-        path = settings.train_file
-        if path is None or not path.endswith(ENDINGS):
-            path = self._training_records(path or "TFDS")
-        columns = read_span_records(path)
-        words = self.model.encoder.base.config.vocab_size
-        check_rows(path, columns[IDS], settings.max_seq_length, words)
-        return Batches(
-            columns,
-            settings.train_batch_size,
-            settings.lengths(self._on_tpu),
-            fixed_rows=self._on_tpu,
+    def evaluate(self) -> Iterator[tuple[str, float]]:
+        """Answers all questions, and yields the scores if the file has answers."""
+        lengths = padded_lengths(self._settings, self._on_tpu)
+        found = self._task.answer_windows(
+            self._windows, self._settings.predict_batch_size, lengths, fixed_rows=self._on_tpu
         )
+        self._answered = dict(zip(self._questions.ids, found, strict=True))
+        if self.are_scored:
+            yield from score_predictions(self._articles, self._answered).items()
 
-    def evaluation(self) -> tuple[Evaluate | None, str | None]:
-        settings = self.settings
-        if not settings.do_predict or not self._has(PREDICT):
-            return None, None
-        articles = self._articles(PREDICT)
-        questions = to_predict(articles)
-        if not questions:
-            raise UserError(f"{settings.predict_file or 'TFDS'}: no questions")
-        spans = to_windows(questions, self.tokenizer, settings.sizes)
-        scored = has_answers(articles)
-
-        def evaluate() -> dict[str, float]:
-            predictions = answer(
-                self.model,
-                spans,
-                self.tokenizer,
-                settings.decoding,
-                settings.predict_batch_size,
-                settings.lengths(self._on_tpu),
-                fixed_rows=self._on_tpu,
-            )
-            self._answered = dict(zip(questions.ids, predictions, strict=True))
-            return score_predictions(articles, self._answered) if scored else {}
-
-        return evaluate, "f1" if scored else None
-
-    def keep(self) -> None:
-        """Writes the answers of the best epoch."""
+    def write(self) -> None:
+        """Writes the answers as the original does."""
         answered = self._answered
-        if not answered:
-            return
-        self._write("predictions.json", {name: found.text for name, found in answered.items()})
-        self._write(
-            "nbest_predictions.json",
-            {name: [best.to_json() for best in found.n_best] for name, found in answered.items()},
-        )
-        if self.settings.version_2_with_negative:
-            self._write(
-                "null_odds.json", {name: found.null_odds for name, found in answered.items()}
-            )
+        self._write("predictions.json", {name: each.text for name, each in answered.items()})
+        n_best = {name: [best.to_json() for best in each.n_best] for name, each in answered.items()}
+        self._write("nbest_predictions.json", n_best)
+        if self._settings.version_2_with_negative:
+            odds = {name: each.null_odds for name, each in answered.items()}
+            self._write("null_odds.json", odds)
+
+    def answer_anew(self) -> None:
+        """Answers all questions, and writes answers and scores."""
+        metrics = dict(self.evaluate())
+        self.write()
+        write_results(self._task, metrics, self._settings, self._folder)
 
     def _write(self, name: str, values: dict[str, Any]) -> None:
-        """Writes a line for each question; Python's encoder is slow at indenting."""
+        """Writes one question a line; Python's own indented JSON takes much longer."""
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in values.items()]
-        self.folder.write(name, "{\n" + ",\n".join(lines) + "\n}\n")
+        self._folder.write(name, "{\n" + ",\n".join(lines) + "\n}\n")
 
-    def _has(self, name: str) -> bool:
-        """Whether there is a file: without any, all is taken from TFDS."""
-        settings = self.settings
-        own_files = settings.train_file or settings.predict_file
-        return not own_files or getattr(settings, f"{name}_file") is not None
 
-    def _articles(self, name: str) -> list[dict[str, Any]]:
-        path = getattr(self.settings, f"{name}_file")
-        if path is not None:
-            return read_squad(path)
-        return read_squad_tfds(name == TRAIN, self.settings.version_2_with_negative)
+def _training_batches(task: Task, settings: SquadSettings, on_tpu: bool) -> Batches:
+    path = settings.train_file
+    if path is None or not path.endswith(RECORD_ENDINGS):
+        path = _training_records(task, settings)
+    columns = read_span_records(path)
+    check_rows(path, columns[IDS], settings.max_seq_length, task.model.encoder.base)
+    lengths = padded_lengths(settings, on_tpu)
+    return Batches(columns, settings.train_batch_size, lengths, fixed_rows=on_tpu)
 
-    def _training_records(self, origin: str) -> str:
-        settings = self.settings
-        questions = to_train(self._articles(TRAIN), origin, settings.version_2_with_negative)
-        self._tell_skipped(questions, origin)
-        if not questions:
-            raise UserError(f"{origin}: no questions to train with")
-        return cached_span_records(
-            questions, self.tokenizer, settings.sizes, settings.cache_dir, self.task.name
+
+def _training_records(task: Task, settings: SquadSettings) -> str:
+    origin = settings.train_file or "TFDS"
+    articles = _articles(settings, "train")
+    questions = to_train(articles, origin, settings.version_2_with_negative)
+    if questions.skipped:
+        names = f": {', '.join(questions.skipped)}" if settings.verbose_logging else ""
+        count = len(questions.skipped)
+        print(f"{origin}: {count:,} questions left out, because their answer is not there{names}")
+    if not questions:
+        raise UserError(f"{origin}: no questions to train with")
+    sizes = WindowSizes.of(task.settings)
+    name = task.name or ""
+    return cached_span_records(questions, task.tokenizer, sizes, settings.cache_dir, name)
+
+
+def _articles(settings: SquadSettings, part: str) -> list[dict[str, Any]]:
+    path = getattr(settings, f"{part}_file")
+    if path is not None:
+        return read_squad(path)
+    return read_squad_tfds(part == "train", settings.version_2_with_negative)
+
+
+def _refuse_other_questions(settings: SquadSettings, folder: RunFolder) -> None:
+    """Refuses to replace the answers of a run by those to another file."""
+    before, now = folder.asked().get("predict_file"), settings.predict_file
+    if before not in (None, now):
+        raise UserError(
+            f"--output_dir={folder.path}: has the answers to {before}; give another folder, and "
+            f"--pack={folder.pack}"
         )
 
-    def _tell_skipped(self, questions: Questions, origin: str) -> None:
-        if questions.skipped:
-            names = f": {', '.join(questions.skipped)}" if self.settings.verbose_logging else ""
-            count = len(questions.skipped)
-            print(f"{origin}: {count:,} questions left out, as their answer is not there{names}")
+
+def _chooses_differently(settings: SquadSettings, folder: RunFolder) -> bool:
+    """Whether a finished run has not answered yet, or would choose its answers differently."""
+    before, now = folder.results().get("settings", {}), dataclasses.asdict(settings)
+    return not before.get("do_predict") or any(before.get(name) != now[name] for name in _CHOICE)

@@ -1,39 +1,47 @@
-"""Training that can be stopped at any moment and goes on from there."""
+"""Training that can be stopped at any moment, and is resumed by the same command."""
 
 import contextlib
 import dataclasses
+import json
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf import internals
 from adapter_bert_tf.data.batches import Batches
-from adapter_bert_tf.encoder.dropout import Dropout
 from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.pack.model import load_pack
+from adapter_bert_tf.pack.pack import read_pack
+from adapter_bert_tf.run.devices import describe_devices
 from adapter_bert_tf.run.folder import RunFolder
-from adapter_bert_tf.tuning.task_model import TaskModel
+from adapter_bert_tf.run.settings import RunSettings
+from adapter_bert_tf.task import Task
+from adapter_bert_tf.tuning.optimizer import create_optimizer
+
+# Scores the model: yields names and values.
+Evaluator = Callable[[], Iterable[tuple[str, float]]]
+Epoch = dict[str, dict[str, float]]
+
+# Steps between two points of the loss in TensorBoard.
+_SUMMARY_STEPS = 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
     """How long a training is.
 
-    Args:
+    Attributes:
       epochs: Passes over the examples; may be a fraction.
       steps_per_epoch: Batches of a pass.
-      seed: Of the order of the examples.
-      save_steps: Steps between checkpoints.
-      patience: Epochs without a better metric after which training ends; None for all epochs.
     """
 
     epochs: float
     steps_per_epoch: int
-    seed: int
-    save_steps: int
-    patience: int | None = None
 
     @property
     def steps(self) -> int:
@@ -41,148 +49,309 @@ class Schedule:
         return max(1, int(self.steps_per_epoch * self.epochs))
 
     def epochs_in(self, step: int) -> int:
-        """Epochs that are over after `step` steps; at the end, a cut one is over too."""
+        """Returns the epochs that are over after `step` steps; at the end, a part counts too."""
         whole, rest = divmod(step, self.steps_per_epoch)
         return whole + (1 if rest and step >= self.steps else 0)
 
     def steps_of(self, epoch: int) -> int:
-        """Steps of one epoch: the last may be cut."""
+        """Returns the steps of one epoch: the last one may be cut."""
         return min(self.steps_per_epoch, self.steps - epoch * self.steps_per_epoch)
 
 
-class Trainer:
-    """Trains a model epoch by epoch, in a run's folder.
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is trained on what.
 
-    What it saves is the trained variables, the optimizer, the state of the dropout and the
-    number of steps: the batches of any step follow from the seed.
-
-    Args:
-      model: A compiled model.
+    Attributes:
+      task: The task; its model is trained.
       batches: The training examples.
-      schedule: How long to train.
-      folder: The run's folder.
+      evaluate: Scores the model after each epoch.
+      metric: The metric that decides which epoch is the best. Without one it is the last.
+      keep: Is called when the epoch that was just evaluated is the best so far.
     """
 
-    def __init__(self, model: TaskModel, batches: Batches, schedule: Schedule, folder: RunFolder):
-        self._model = model
-        self._batches = batches
-        self._schedule = schedule
-        self._folder = folder
+    task: Task
+    batches: Batches
+    evaluate: Evaluator = tuple
+    metric: str | None = None
+    keep: Callable[[], None] = lambda: None
+
+
+def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
+    """Trains to the end, and keeps the best epoch as the folder's task pack.
+
+    Returns:
+      False if a signal ended it early. Then it has saved where it was.
+    """
+    model, batches = plan.task.model, plan.batches
+    folder.claim(settings.identity())
+
+    # The optimizer, and what a resumed training starts from.
+    schedule = Schedule(settings.num_train_epochs, len(batches))
+    warmup = int(schedule.steps * settings.warmup_proportion)
+    with model.distribute_strategy.scope():
+        model.compile(
+            optimizer=create_optimizer(settings.rate, schedule.steps, warmup),
+            loss=model.head.loss,
+            weighted_metrics=model.head.training_metrics(),
+        )
+    checkpoint = _Checkpoint(plan.task, folder)
+    first = checkpoint.step
+    _print_plan(plan, settings, schedule, first)
+
+    # Epoch after epoch. One counts when it is evaluated: a run may have been stopped in between.
+    start = time.monotonic()
+    watcher = _Watcher(checkpoint, folder, settings.save_checkpoints_steps)
+    summaries = tf.summary.create_file_writer(folder.file("tensorboard/dev"))
+    history: list[Epoch] = folder.history()
+    while True:
+        done = schedule.epochs_in(checkpoint.step)
+        history = history[:done]
+        if len(history) < done:
+            metrics = dict(plan.evaluate())
+            _print_metrics(metrics)
+            history += [{"train": checkpoint.training(), "dev": metrics}] * (done - len(history))
+            with summaries.as_default(step=checkpoint.step):
+                for name, value in metrics.items():
+                    tf.summary.scalar(name, value)
+            summaries.flush()
+            values = _compared(history, plan.metric)
+            if values[-1] == max(values):
+                plan.task.save(folder.pack, metrics)
+                plan.keep()
+            folder.write_history(history)
+        stale = _epochs_since_best(_compared(history, plan.metric))
+        if checkpoint.step >= schedule.steps or stale >= (settings.early_stopping or math.inf):
+            break
+        epoch, step_in_epoch = divmod(checkpoint.step, schedule.steps_per_epoch)
+        order = batches.shuffled(settings.seed, epoch)[step_in_epoch : schedule.steps_of(epoch)]
+        # Only here is something to be saved; elsewhere a signal may end the process at once.
+        with _on_signals(watcher.stop.set):
+            model.fit(
+                batches.dataset(order), initial_epoch=epoch, epochs=epoch + 1, callbacks=[watcher]
+            )
+        if watcher.stop.is_set():
+            print(f"stopped at step {checkpoint.step}; the same command resumes it")
+            return False
+        checkpoint.save()
+
+    # The best epoch, and the results.
+    load_pack(model, folder.pack)
+    seconds = time.monotonic() - start
+    examples = (checkpoint.step - first) * settings.train_batch_size
+    training = {
+        "epochs": history,
+        "steps": checkpoint.step,
+        "seconds": round(seconds, 1),
+        "examples_per_second": round(examples / seconds, 1),
+    }
+    write_results(plan.task, read_pack(folder.pack).metrics, settings, folder, training)
+    return True
+
+
+def is_finished(settings: RunSettings, folder: RunFolder) -> bool:
+    """Whether the folder holds this very run, trained to its end; refuses that of another run."""
+    folder.refuse_other(settings.identity())
+    if "steps" not in folder.results():
+        return False
+    print(f"{folder.path}: this run is finished; its results are in eval_results.json")
+    return True
+
+
+def write_results(
+    task: Task,
+    metrics: dict[str, float],
+    settings: RunSettings,
+    folder: RunFolder,
+    more: dict | None = None,
+) -> None:
+    """Writes and prints what came of a run."""
+    trained, total = task.model.tuning.count(task.model.variables_by_path())
+    folder.write_results(
+        {
+            **folder.results(),
+            "task": task.name,
+            "metrics": metrics,
+            **(more or {}),
+            "trained_parameters": trained,
+            "total_parameters": total,
+            "settings": dataclasses.asdict(settings),
+        }
+    )
+    for name, value in metrics.items():
+        print(f"{name} = {value:.4f}")
+
+
+def _print_plan(plan: Plan, settings: RunSettings, schedule: Schedule, step: int) -> None:
+    task, model = plan.task, plan.task.model
+    resumed = f"; resumed at step {step:,}" if step else ""
+    lines = (
+        f"base     {settings.bert}",
+        f"task     {task.name}: {task.head.kind}, {plan.batches.rows:,} training examples",
+        f"tuning   {model.tuning.describe(model.variables_by_path())}",
+        f"steps    {schedule.steps:,} of {settings.train_batch_size} examples, "
+        f"learning rate {settings.rate:g}{resumed}",
+        f"devices  {describe_devices(model.distribute_strategy)}",
+    )
+    print("\n".join(lines))
+
+
+def _print_metrics(metrics: dict[str, float]) -> None:
+    if metrics:
+        print("  ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
+
+
+def _compared(history: list[Epoch], metric: str | None) -> list[float]:
+    """Returns what epochs are compared by; without a metric a later epoch is better."""
+    # Epochs from before a run was asked for this metric don't have it.
+    return [
+        epoch["dev"].get(metric, -math.inf) if metric else number
+        for number, epoch in enumerate(history)
+    ]
+
+
+def _epochs_since_best(values: list[float]) -> int:
+    if not values:
+        return 0
+    return len(values) - 1 - max(range(len(values)), key=lambda number: (values[number], number))
+
+
+class _Checkpoint:
+    """What a resumed training needs.
+
+    That is the trained variables, the optimizer, the generators of the dropouts, the number of
+    steps, and the means of loss and metrics since the epoch began. The batches of any step follow
+    from the seed.
+    """
+
+    def __init__(self, task: Task, folder: RunFolder):
+        self._model, self._folder = task.model, folder
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        model.build_optimizer()
-        variables = model.variables_by_path()
+        self._means = _Means()
+        self._model.build_optimizer()
+        variables = self._model.variables_by_path()
+        dropouts = [
+            layer
+            for layer in internals.sublayers(self._model, recursive=True)
+            if isinstance(layer, tf_keras.layers.Dropout)
+        ]
         checkpoint = tf.train.Checkpoint(
-            trained=[variables[path] for path in sorted(model.tuning.trained(variables))],
-            optimizer=model.optimizer,
-            generators=[
-                layer.generator for layer in model._flatten_layers() if isinstance(layer, Dropout)
-            ],
+            trained=[variables[path] for path in sorted(self._model.tuning.trained(variables))],
+            optimizer=self._model.optimizer,
+            generators=[internals.dropout_generator(layer) for layer in dropouts],
             step=self._step,
+            means=self._means,
         )
         self._manager = tf.train.CheckpointManager(checkpoint, folder.checkpoints, max_to_keep=2)
         latest = tf.train.latest_checkpoint(folder.saved_checkpoints)
         if latest:
-            checkpoint.restore(latest).assert_consumed()
+            try:
+                checkpoint.restore(latest).assert_existing_objects_matched()
+            except (AssertionError, ValueError):
+                raise UserError(
+                    f"{latest}: was saved by another version; give another --output_dir"
+                ) from None
 
     @property
     def step(self) -> int:
         """Steps done so far."""
         return int(self._step.numpy())
 
-    def train(
-        self,
-        evaluate: Callable[[], dict[str, float]],
-        keep_best: Callable[[dict[str, float]], None],
-        callbacks: list[tf_keras.callbacks.Callback],
-        metric: str | None,
-    ) -> bool:
-        """Trains to the end; `keep_best` is called after each epoch with a better metric.
+    def count_step(self, is_first: bool) -> None:
+        """Counts a step, and takes up the means from before a resumed training."""
+        if is_first:
+            self._means.add_to(self._model.metrics)
+        self._step.assign_add(1)
 
-        Without a metric, as where there is no evaluation set, the last epoch is the best.
-
-        Returns:
-          False if a signal ended it early; then it has saved where it was.
-        """
-        saver = _Saver(self._save, self._step, self._schedule.save_steps)
-        history = self._folder.history()
-        loss: dict[str, float] = {}
-        while True:
-            epochs = self._schedule.epochs_in(self.step)
-            history = history[:epochs]
-            # An epoch counts once it is evaluated: a run may have been ended in between.
-            if len(history) < epochs:
-                metrics = evaluate()
-                history += [{**loss, **metrics}] * (epochs - len(history))
-                values = _values(history, metric)
-                if values[-1] == max(values):
-                    keep_best(metrics)
-                self._folder.write_history(history)
-            if self.step >= self._schedule.steps or self._is_stale(_values(history, metric)):
-                return True
-            loss = {"loss": self._fit(saver, callbacks)}
-            if saver.terminated.is_set():
-                return False
-            self._save()
-
-    def _fit(self, saver: "_Saver", callbacks: list[tf_keras.callbacks.Callback]) -> float:
-        """Trains to the end of the epoch, and returns the loss."""
-        epoch, done = divmod(self.step, self._schedule.steps_per_epoch)
-        plan = self._batches.shuffled(self._schedule.seed, epoch)
-        # Only here is something to be saved; elsewhere SIGTERM may end the process at once.
-        with _at_sigterm(saver.terminated.set):
-            history = self._model.fit(
-                self._batches.dataset(plan[done : self._schedule.steps_of(epoch)]),
-                initial_epoch=epoch,
-                epochs=epoch + 1,
-                callbacks=[saver, *callbacks],
-            )
-        return float(history.history["loss"][-1])
-
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Saves everything."""
+        self._means.read(self._model.metrics)
         try:
             self._manager.save()
         except tf.errors.OpError as error:
             raise UserError(f"{self._folder.checkpoints}: {first_line(error)}") from None
 
-    def _is_stale(self, values: list[float]) -> bool:
-        if self._schedule.patience is None or not values:
-            return False
-        since_best = len(values) - 1 - max(range(len(values)), key=lambda i: (values[i], i))
-        return since_best >= self._schedule.patience
+    def training(self) -> dict[str, float]:
+        """Returns loss and metrics of the epoch that has just ended, and starts anew."""
+        return self._means.finish()
 
 
-def _values(history: list[dict[str, float]], metric: str | None) -> list[float]:
-    """What the epochs are compared by; without a metric a later one is better."""
-    # Epochs before a run was asked for the metric don't have it.
-    return [
-        entry.get(metric, -math.inf) if metric else epoch for epoch, entry in enumerate(history)
-    ]
+class _Means(tf.train.experimental.PythonState):
+    """The sums and counts behind Keras's running means.
+
+    Keras forgets them when training is resumed in the middle of an epoch. Adding them back after
+    the first step gives the sums that an uninterrupted epoch has.
+    """
+
+    def __init__(self):
+        self._sums: dict[str, list[float]] = {}
+
+    def add_to(self, metrics: list[tf_keras.metrics.Metric]) -> None:
+        """Adds the sums to Keras's metrics."""
+        for metric in metrics:
+            for variable, value in zip(
+                metric.variables, self._sums.get(metric.name, ()), strict=False
+            ):
+                variable.assign(variable + value)
+
+    def read(self, metrics: list[tf_keras.metrics.Metric]) -> None:
+        """Takes the sums of Keras's metrics."""
+        self._sums = {
+            metric.name: [float(variable.numpy()) for variable in metric.variables]
+            for metric in metrics
+        }
+
+    def finish(self) -> dict[str, float]:
+        """Returns the means, and forgets the sums."""
+        sums, self._sums = self._sums, {}
+        return {name: total / count for name, (total, count) in sums.items() if count}
+
+    def serialize(self) -> str:
+        return json.dumps(self._sums)
+
+    def deserialize(self, string_value) -> None:
+        self._sums = json.loads(string_value)
 
 
-class _Saver(tf_keras.callbacks.Callback):
-    """Counts steps, saves every so many, and at a signal."""
+class _Watcher(tf_keras.callbacks.Callback):
+    """Counts steps, saves every so many, stops at a signal, and writes the loss for TensorBoard."""
 
-    def __init__(self, save: Callable[[], None], step: tf.Variable, every: int):
+    def __init__(self, checkpoint: _Checkpoint, folder: RunFolder, save_steps: int):
         super().__init__()
-        self.terminated = threading.Event()
-        self._save = save
-        self._step = step
-        self._every = every
+        self.stop = threading.Event()
+        self._checkpoint, self._save_steps = checkpoint, save_steps
+        self._summaries = tf.summary.create_file_writer(folder.file("tensorboard/train"))
 
     def on_train_batch_end(self, batch, logs=None):
-        self._step.assign_add(1)
-        if self.terminated.is_set():
-            self._save()
+        self._checkpoint.count_step(is_first=batch == 0)
+        step, loss = self._checkpoint.step, logs["loss"]
+        if not math.isfinite(loss):
+            raise UserError(
+                f"the loss is {loss} at step {step}, learning rate "
+                f"{float(self.model.optimizer.learning_rate):g}; try a lower --learning_rate"
+            )
+        if step % _SUMMARY_STEPS == 0:
+            with self._summaries.as_default(step=step):
+                tf.summary.scalar("loss", loss)
+        if self.stop.is_set():
+            self._checkpoint.save()
             self.model.stop_training = True
-        elif self._step.numpy() % self._every == 0:
-            self._save()
+        elif step % self._save_steps == 0:
+            self._checkpoint.save()
+
+    def on_train_end(self, logs=None):
+        self._summaries.flush()
 
 
 @contextlib.contextmanager
-def _at_sigterm(call: Callable[[], None]) -> Iterator[None]:
-    """Calls `call` at SIGTERM, instead of ending the process."""
-    before = signal.signal(signal.SIGTERM, lambda *_: call())
+def _on_signals(call: Callable[[], None]) -> Iterator[None]:
+    """Calls `call` at SIGTERM and Ctrl-C, instead of ending the process."""
+    # Python lets only the main thread handle signals.
+    is_main = threading.current_thread() is threading.main_thread()
+    kinds = (signal.SIGTERM, signal.SIGINT) if is_main else ()
+    before = {kind: signal.signal(kind, lambda *_: call()) for kind in kinds}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

@@ -1,1 +1,5 @@
-"""Many tasks on one base: what TF Serving loads."""
+"""Serving: exports many tasks on one base as a single SavedModel for TF Serving."""
+
+# The file of an export that describes it. It is named here so that it can be read without
+# TensorFlow.
+DESCRIPTION_FILE = "assets.extra/adapter_bert_tf.json"

@@ -1,26 +1,94 @@
-"""Writes SavedModels in TF Serving's layout."""
+"""Writes SavedModels in TF Serving's layout, and reads them again in order to add tasks."""
 
 import contextlib
+import dataclasses
+import json
 import os
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
+from tensorflow.core.protobuf import saved_model_pb2
 
 from adapter_bert_tf.base.base import Base
-from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.files import new_folder
-from adapter_bert_tf.serve.card import Signatures, model_card
-from adapter_bert_tf.serve.classify import Classify
-from adapter_bert_tf.serve.description import EXTRA, read_export, tracked, write_description
-from adapter_bert_tf.serve.examples import make_examples
-from adapter_bert_tf.serve.list_tasks import list_tasks
+from adapter_bert_tf.base.config import BertConfig
+from adapter_bert_tf.base.load import find_base
+from adapter_bert_tf.encoder.variables import is_layer_norm
+from adapter_bert_tf.errors import UserError, first_line, some
+from adapter_bert_tf.files import new_folder, read_json_object
+from adapter_bert_tf.pack.pack import parse_pack, read_pack
+from adapter_bert_tf.serve import DESCRIPTION_FILE
+from adapter_bert_tf.serve.card import make_examples, model_card, write_warmup
 from adapter_bert_tf.serve.model import ServedModel
-from adapter_bert_tf.serve.ops import check_ops, ops_of
-from adapter_bert_tf.serve.questions import AnswerQuestions
-from adapter_bert_tf.serve.requests import Requests
-from adapter_bert_tf.serve.service import Service, read_service
-from adapter_bert_tf.serve.warmup import write_warmup
+from adapter_bert_tf.serve.requests import TEXT_OPS
+from adapter_bert_tf.serve.service import ServedTask, Service, read_service
+from adapter_bert_tf.serve.signatures import Signatures, make_signatures
+from adapter_bert_tf.serve.values import from_served, split
+from adapter_bert_tf.text.tokenizer import Vocabulary
+
+FORMAT = 3
+
+# Operations that were added to TensorFlow between 2.12.1 and 2.20, except for those of TPUs and
+# data sets.
+_NEWER_OPS = frozenset(
+    {
+        "CheckPinned",
+        "Conv",
+        "DebugIdentityV3",
+        "DecodeWebP",
+        "DumpTensor",
+        "FFTND",
+        "IFFTND",
+        "IRFFTND",
+        "RFFTND",
+        "RaggedFillEmptyRows",
+        "RaggedFillEmptyRowsGrad",
+        "SegmentMaxV2",
+        "SegmentMinV2",
+        "StochasticCastToInt",
+        "XlaLaunchV2",
+    }
+)
+
+
+def export(
+    packs: str | Sequence[str],
+    export_dir: str,
+    bert: str | None = None,
+    *,
+    bert_config_file: str | None = None,
+    vocab_file: str | None = None,
+    do_lower_case: bool | None = None,
+) -> str:
+    """Exports task packs of one base as a SavedModel for TF Serving.
+
+    Args:
+      packs: The packs' folders.
+      export_dir: The model's folder, in which the next version is made, or the folder of a version
+        that does not exist yet.
+      bert: The base. By default it is where the first pack says.
+      bert_config_file: The base's configuration, if it is not beside the checkpoint.
+      vocab_file: The base's vocabulary, if it is not beside the checkpoint.
+      do_lower_case: Whether to lower-case the text. By default the base's files decide.
+
+    Returns:
+      The version's folder.
+
+    Example:
+      `export(["runs/sst2/pack", "runs/mrpc/pack"], "models/bert")`
+    """
+    folders = [packs] if isinstance(packs, str | os.PathLike) else list(packs)
+    if not folders:
+        raise UserError("expected the folders of task packs")
+    base = find_base(
+        bert or read_pack(folders[0]).base.get("origin", ""),
+        bert_config_file,
+        vocab_file,
+        do_lower_case,
+    )
+    return export_packs(base, folders, export_dir)
 
 
 def export_packs(base: Base, packs: Sequence[str], export_dir: str) -> str:
@@ -29,7 +97,8 @@ def export_packs(base: Base, packs: Sequence[str], export_dir: str) -> str:
     Args:
       base: The base, from `find_base`.
       packs: The packs' folders.
-      export_dir: The model's folder, which gets the next version, or that of a new version.
+      export_dir: The model's folder, in which the next version is made, or the folder of a version
+        that does not exist yet.
 
     Returns:
       The version's folder.
@@ -43,7 +112,17 @@ def export_packs(base: Base, packs: Sequence[str], export_dir: str) -> str:
 
 
 def add_packs(exported: str, packs: Sequence[str]) -> str:
-    """Exports task packs with those of another version; returns the new version's folder."""
+    """Exports the tasks of a version together with more task packs, as the next version.
+
+    Neither the base nor the packs of the tasks that are already there are needed.
+
+    Args:
+      exported: The folder of a version.
+      packs: The folders of the packs to add.
+
+    Returns:
+      The new version's folder.
+    """
     version = _next_version(os.path.dirname(os.path.abspath(exported)))
     base, tasks = read_export(exported)
     _write(read_service(base, packs, before=tasks), version)
@@ -51,7 +130,11 @@ def add_packs(exported: str, packs: Sequence[str]) -> str:
 
 
 def find_version(export_dir: str) -> str:
-    """Returns the folder of a version that is not there yet."""
+    """Returns the folder of a version that does not exist yet.
+
+    Args:
+      export_dir: The folder of a model, or of a version, which is a number.
+    """
     folder = os.path.abspath(export_dir)
     if os.path.basename(folder).isdecimal():
         if os.path.exists(folder):
@@ -71,41 +154,123 @@ def _write(service: Service, version: str) -> None:
     name = os.path.basename(os.path.dirname(version))
     with _float32():
         model = ServedModel(service)
-        signatures = {**_signatures(service, model), "tasks": list_tasks(service)}
+        signatures = make_signatures(service, model)
     examples = make_examples(service)
     with new_folder(version) as folder:
-        tf.saved_model.save(tracked(model), folder, signatures)
+        tf.saved_model.save(_tracked(model), folder, signatures)
         ops = ops_of(folder)
         check_ops(ops)
-        extra = os.path.join(folder, EXTRA)
-        os.mkdir(extra)
-        write_description(folder, service, model)
-        write_warmup(extra, name, examples)
-        with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
-            file.write(model_card(service, name, signatures, examples, ops))
+        description = os.path.join(folder, DESCRIPTION_FILE)
+        os.mkdir(os.path.dirname(description))
+        _write_text(description, _describe(service, model, signatures))
+        write_warmup(os.path.dirname(description), name, examples)
+        card = model_card(service, name, signatures, examples, ops)
+        _write_text(os.path.join(folder, "README.md"), card)
 
 
-def _signatures(service: Service, model: ServedModel) -> Signatures:
-    asked = [number for number, task in enumerate(service.tasks) if task.asks]
-    others = [number for number, task in enumerate(service.tasks) if not task.asks]
-    signatures: Signatures = {}
-    if others:
-        signatures |= Classify(service, model, Requests(service, others)).signatures()
-    if asked:
-        tasks = [service.tasks[number] for number in asked]
-        answer = AnswerQuestions(tasks, model, Requests(service, asked)).signature()
-        signatures["answer"] = answer
-        # What a server calls where a request names none.
-        signatures.setdefault("serving_default", answer)
-    return signatures
+def _write_text(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 @contextlib.contextmanager
 def _float32() -> Iterator[None]:
-    """Whatever a run computes in, what is served is whole."""
+    """Makes new layers compute in float32, whatever precision the run has set for training."""
     before = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy("float32")
     try:
         yield
     finally:
         tf_keras.mixed_precision.set_global_policy(before)
+
+
+def _tracked(model: ServedModel) -> tf.Module:
+    """Returns an object that holds the SavedModel's variables.
+
+    This is not the model itself, because a SavedModel would store a graph for each Keras layer.
+    """
+    module = tf.Module()
+    module.base = list(model.base.values())
+    module.values, module.places = model.values.variables
+    return module
+
+
+def ops_of(folder: str) -> set[str]:
+    """Returns the names of all operations in a SavedModel, including those in its functions."""
+    model = saved_model_pb2.SavedModel()
+    with open(os.path.join(folder, "saved_model.pb"), "rb") as file:
+        model.ParseFromString(file.read())
+    found = set()
+    for graph in (meta_graph.graph_def for meta_graph in model.meta_graphs):
+        found |= {node.op for node in graph.node}
+        found |= {node.op for function in graph.library.function for node in function.node_def}
+    return found
+
+
+def check_ops(ops: set[str]) -> None:
+    """Refuses operations that TF Serving's binaries do not have in every version since 2.12."""
+    foreign = {op for op in ops if not hasattr(tf.raw_ops, op)} - TEXT_OPS
+    unknown = foreign | (ops & _NEWER_OPS)
+    if unknown:
+        raise UserError(f"the graph has operations that TF Serving may lack: {some(unknown)}")
+
+
+def _describe(service: Service, model: ServedModel, signatures: Signatures) -> str:
+    """Returns the content of `DESCRIPTION_FILE`.
+
+    It names the variables and holds everything else that `read_export` needs. The signatures are
+    there for people, who see them with `python -m adapter_bert_tf.show`.
+    """
+    base = service.base
+    description = {
+        "format": FORMAT,
+        "origin": base.origin,
+        "config": dataclasses.asdict(base.config),
+        "base": list(model.base),
+        "values": model.values.layout(),
+        "tasks": [
+            {"name": task.name, "pack": json.loads(task.pack.to_json())} for task in service.tasks
+        ],
+        "signatures": {
+            name: {
+                "inputs": list(function.structured_input_signature[1]),
+                "outputs": list(function.structured_outputs),
+            }
+            for name, function in signatures.items()
+        },
+        "lower_case": service.vocabulary.lower_case,
+        "tokens": service.vocabulary.tokens,
+    }
+    return json.dumps(description, ensure_ascii=False)
+
+
+def read_export(folder: str) -> tuple[Base, list[ServedTask]]:
+    """Reads the base and the tasks of an export from its description and its variables."""
+    path = os.path.join(folder, DESCRIPTION_FILE)
+    raw = read_json_object(path)
+    if raw.get("format") != FORMAT:
+        raise UserError(
+            f"{path}: an export of format {raw.get('format')}, not {FORMAT}; "
+            "export all packs with --packs instead"
+        )
+    try:
+        reader = tf.train.load_checkpoint(os.path.join(folder, "variables", "variables"))
+        return _read(raw, reader, path)
+    except (LookupError, TypeError, ValueError, tf.errors.OpError) as error:
+        raise UserError(f"{folder}: not a complete export: {first_line(error)}") from None
+
+
+def _read(raw: dict[str, Any], reader, path: str) -> tuple[Base, list[ServedTask]]:
+    def values(name: str) -> np.ndarray:
+        return reader.get_tensor(f"{name}/.ATTRIBUTES/VARIABLE_VALUE")
+
+    config = BertConfig(**raw["config"])
+    served = {name: values(f"base/{i}") for i, name in enumerate(raw["base"])}
+    base = from_served(served, config.inner_dim)
+    packs = [(task["name"], parse_pack(task["pack"], path)) for task in raw["tasks"]]
+    defaults, tensors = split(values("values"), raw["values"])
+    # The other defaults stand for adapters and heads that a task does not have.
+    base |= {name: default for name, default in defaults.items() if is_layer_norm(name)}
+    tasks = [ServedTask(name, pack, own) for (name, pack), own in zip(packs, tensors, strict=True)]
+    vocabulary = Vocabulary(tuple(raw["tokens"]), raw["lower_case"])
+    return Base(raw["origin"], config, vocabulary, lambda: iter(base.items())), tasks

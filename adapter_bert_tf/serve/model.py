@@ -1,4 +1,4 @@
-"""The model of many tasks."""
+"""The model that computes many tasks on one base."""
 
 import dataclasses
 
@@ -6,17 +6,16 @@ import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.encoder.variables import is_layer_norm, variables_by_path
-from adapter_bert_tf.serve.base_values import to_served
 from adapter_bert_tf.serve.encoder import TaskEncoder
 from adapter_bert_tf.serve.rows import Rows
 from adapter_bert_tf.serve.service import Service
-from adapter_bert_tf.serve.values import Values
+from adapter_bert_tf.serve.values import Values, to_served
 
 HEAD_KERNEL, HEAD_BIAS = "head/output/kernel", "head/output/bias"
 
 
 class ServedModel:
-    """The tasks of a service on its base.
+    """The encoder of a service, and the heads of its tasks.
 
     Args:
       service: What to serve.
@@ -32,7 +31,7 @@ class ServedModel:
         values = to_served(service.values)
         for path, variable in self.base.items():
             variable.assign(values[path])
-        # One graph for all signatures that need it.
+        # Signatures that need the same output share one function of the graph.
         fields = [tf.TensorSpec([None], tf.int32)] * len(dataclasses.fields(Rows))
         self._encode = {
             output: tf.function(
@@ -45,12 +44,13 @@ class ServedModel:
         }
 
     def outputs(self, rows: Rows, source: str, function, width: int) -> tf.Tensor:
-        """Applies `function(task, logits)` to what the heads make of an output of the encoder.
+        """Computes the logits of each task, and returns what a function makes of them.
 
         Args:
           rows: The batch.
-          source: "pooled_output", for a row each, or "sequence_output", for a token each.
-          function: From a task's number and its logits to a matrix of that width.
+          source: The output that the heads read: "pooled_output" gives a result for each row, and
+            "sequence_output" one for each token.
+          function: Takes a task's number and its logits, and returns a matrix of `width` columns.
           width: Width of the result.
         """
 
@@ -65,33 +65,29 @@ class ServedModel:
 
 
 def make_values(service: Service) -> Values:
-    """Returns what the tasks bring, for each variable that one of them may have."""
+    """Returns the tasks' values, for every variable that one of the tasks has."""
     defaults = {path: value for path, value in service.values.items() if is_layer_norm(path)}
     width = service.base.config.hidden_size
     brought = {path for task in service.tasks for path in task.tensors}
-    for path in (brought | _adapters(service)) - service.values.keys():
-        defaults[path] = _of_size_0(path, width)
+    # A task without an adapter at some site gets one that is all zeros, which adds nothing. Its
+    # size is 1: on CPUs with AVX-512, oneDNN ends the process at a product of size 0.
+    adapters = _adapters(service)
+    for path in brought - service.values.keys() - adapters.keys():
+        # Every task has its own head, so this default is never used.
+        defaults[path] = np.zeros((width, 1) if path.endswith("/kernel") else (1,), np.float32)
+    defaults |= adapters
     return Values(dict(sorted(defaults.items())), [task.tensors for task in service.tasks])
 
 
-def _adapters(service: Service) -> set[str]:
-    """The variables of the adapters, also where no task has one: the graph has all sites in all
-    layers that one has."""
+def _adapters(service: Service) -> dict[str, np.ndarray]:
+    """Returns an adapter of zeros for each layer and site at which some task has an adapter."""
     adapter = service.common_adapter()
     if adapter is None:
-        return set()
+        return {}
+    config = service.base.config
     return {
-        f"transformer/layer_{layer}/{site}_adapter/{name}"
-        for layer in adapter.in_layers(service.base.config.num_layers)
+        f"transformer/layer_{layer}/{site}_adapter/{name}": np.zeros(shape, np.float32)
+        for layer in adapter.in_layers(config.num_layers)
         for site in adapter.sites
-        for name in adapter.variables()
+        for name, shape in adapter.shapes(config.hidden_size, size=1).items()
     }
-
-
-def _of_size_0(path: str, width: int) -> np.ndarray:
-    """The variable of an adapter or a head that is not there."""
-    *_, layer, kind = path.split("/")
-    if layer == "layer_norm":
-        return np.zeros(width, np.float32)
-    inputs, outputs = width if layer in ("down", "output") else 0, width if layer == "up" else 0
-    return np.zeros((inputs, outputs) if kind == "kernel" else outputs, np.float32)

@@ -1,4 +1,4 @@
-"""From requests to rows, with errors that say what is wrong."""
+"""Turns requests into rows, and refuses invalid requests with an error that says why."""
 
 from collections.abc import Sequence
 
@@ -9,20 +9,25 @@ from adapter_bert_tf.serve.service import Service
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
-TASK, TEXT, TEXT_PAIR = "task", "text", "text_pair"
+TASK, TEXT, TEXT_PAIR, REQUEST = "task", "text", "text_pair", "request"
 
-# How many values of a request an error shows.
+# The operations of tf-text that the tokenizer uses. TF Serving's binaries are linked with tf-text's
+# `ops_lib`, which has contained these two since before 2.12. Other operations of tf-text came later
+# (RoundRobinTrimmer's in 2.20) or are not part of it.
+TEXT_OPS = frozenset({"NormalizeUTF8", "FastWordpieceTokenizeWithOffsets"})
+
+# The number of a request's values that an error message shows.
 _SHOWN = 3
 
 Request = dict[str, tf.Tensor]
 
 
 class Requests:
-    """Reads requests to a service.
+    """Reads the requests to a signature.
 
     Args:
       service: What is served.
-      numbers: Numbers of the tasks that may be asked for.
+      numbers: The numbers of the tasks that the signature answers for.
     """
 
     def __init__(self, service: Service, numbers: Sequence[int]):
@@ -35,28 +40,28 @@ class Requests:
         self.tokenizer = Tokenizer(service.vocabulary)
 
     def text_specs(self) -> dict[str, tf.TensorSpec]:
-        """The inputs of a request with texts."""
+        """Returns the inputs of a request with texts."""
         return self.string_specs(TEXT, *([TEXT_PAIR] if any(self._pairs) else []))
 
     def string_specs(self, *names: str) -> dict[str, tf.TensorSpec]:
-        """The inputs of a request with these, a string for each row."""
+        """Returns the inputs of a request that has a string for each row under these names."""
         strings = {name: tf.TensorSpec([None], tf.string, name) for name in names}
         return {**strings, **self.task_spec()}
 
     def token_specs(self) -> dict[str, tf.TensorSpec]:
-        """The inputs of a request with tokens."""
+        """Returns the inputs of a request with tokens."""
         names = (IDS, MASK, SEGMENTS)
         tokens = {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
         return {**tokens, **self.task_spec()}
 
     def task_spec(self) -> dict[str, tf.TensorSpec]:
-        """The input that names each row's task, if there are several."""
+        """Returns the input that names each row's task. A single task needs no name."""
         if not self._several:
             return {}
         return {TASK: tf.TensorSpec([None], tf.string, TASK)}
 
     def rows_of_texts(self, request: Request) -> Rows:
-        """Tokenises the texts of each row as the row's task was trained."""
+        """Tokenises the texts of each row in the way in which its task was trained."""
         request = of_one_size(request)
         tasks = self.tasks_of(request, TEXT)
         with tf.control_dependencies([self._check_pairs(request, tasks)]):
@@ -64,16 +69,16 @@ class Requests:
         return self.line_up(self._encode(request, tasks), tasks)
 
     def line_up(self, inputs: dict[str, tf.RaggedTensor], tasks: tf.Tensor) -> Rows:
-        """Makes rows of BERT's inputs and the tasks that they are for."""
+        """Returns rows for BERT's inputs, given the task of each row."""
         positions = tf.ragged.range(tf.cast(inputs[IDS].row_lengths(), tf.int32))
         return Rows.line_up({**inputs, POSITIONS: positions}, tf.gather(self._numbers, tasks))
 
     def tasks_of(self, request: Request, name: str) -> tf.Tensor:
-        """The task of each row of the input `name`, counted among those that may be asked for."""
+        """Returns the task of each row of the input `name`, as an index into `numbers`."""
         return self._tasks(request, tf.shape(request[name])[:1])
 
     def rows_of_tokens(self, request: Request) -> Rows:
-        """Takes the tokens that the mask marks."""
+        """Returns rows of the tokens whose mask is 1."""
         request = of_one_size(request)
         ids = request[IDS]
         tasks = tf.gather(self._numbers, self.tasks_of(request, IDS))
@@ -94,7 +99,6 @@ class Requests:
         )
 
     def _tasks(self, request: Request, shape: tf.Tensor) -> tf.Tensor:
-        """The task of each row."""
         if TASK not in request:
             return tf.zeros(shape, tf.int32)
         asked = request[TASK]
@@ -120,7 +124,7 @@ class Requests:
             return encode(self.tokenizer, request[TEXT], None, room)
         if all(self._pairs):
             return encode(self.tokenizer, request[TEXT], request[TEXT_PAIR], room)
-        # A row without a pair is encoded without one, whatever the others are.
+        # Tasks with and without pairs are in one request. Each row is encoded as its task needs it.
         is_pair = tf.gather(self._pairs, tasks)
         parts = []
         for paired in (False, True):
@@ -128,7 +132,7 @@ class Requests:
             texts, pairs = (tf.gather(request[name], chosen) for name in (TEXT, TEXT_PAIR))
             rows_room = tf.gather(room, chosen)
             parts.append(encode(self.tokenizer, texts, pairs if paired else None, rows_room))
-        # Those without a pair stand first now; a stable sort tells where each row went.
+        # The rows without a pair come first now. A stable sort says where each row went.
         places = tf.math.invert_permutation(tf.argsort(tf.cast(is_pair, tf.int32), stable=True))
         return {
             name: tf.gather(tf.concat([part[name] for part in parts], axis=0), places)
@@ -137,7 +141,7 @@ class Requests:
 
 
 def of_one_size(request: Request) -> Request:
-    """Refuses inputs of different numbers of rows, before anything is done with them."""
+    """Returns the request unchanged, but refuses inputs with different numbers of rows."""
     rows = tf.stack([tf.shape(value)[0] for value in request.values()])
     told = ["inputs of different numbers of rows", rows]
     with tf.control_dependencies([_assert(tf.reduce_all(rows == rows[0]), told)]):

@@ -1,7 +1,13 @@
-"""A batch without padding: the tokens of all rows in one line."""
+"""Batches without padding, in which the tokens of all rows are concatenated.
+
+Products and LayerNorms then take time in proportion to the tokens, however long the longest row is.
+Padded to the same length, the rows of six GLUE tasks have three times as many tokens. Only
+attention needs rows of equal length, and pads a few rows of similar length at a time.
+"""
 
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -9,30 +15,28 @@ from adapter_bert_tf.text.inputs import IDS, SEGMENTS
 
 POSITIONS = "positions"
 
-# From a task's number, and what the batch has of the task, to the result.
-TaskFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+# Takes a task's number and the part of each tensor that belongs to the task.
+TaskFunction = Callable[..., tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The rows of a batch, sorted by task, their tokens end to end.
+    """The rows of a batch, sorted by task, with their tokens concatenated.
 
-    Products and LayerNorms then cost what there are tokens, however long the longest row is:
-    rows of six GLUE tasks, padded, are three times as many. And what belongs to a task is
-    one slice.
+    The rows of a task form a group. Because of the sorting, a group is a slice of the tokens.
 
     Args:
-      ids: The tokens, `[tokens]`.
-      segments: Their segments.
-      positions: Their places in their rows.
-      row_of: The rows that they are in.
-      token_groups: The groups that they are in.
-      lengths: Tokens of each row, `[rows]`.
+      ids: Id of each token, `[tokens]`.
+      segments: Segment of each token.
+      positions: Position of each token in its row.
+      row_of: Row of each token.
+      token_groups: Group of each token.
+      lengths: Number of tokens of each row, `[rows]`.
       tasks: Number of each row's task.
-      order: The place in the batch that each row came from.
-      groups: The tasks that occur, `[groups]`.
-      group_rows: Rows of each of them.
-      group_tokens: Tokens of each of them.
+      order: Place of each row in the batch before sorting.
+      groups: The task of each group, `[groups]`.
+      group_rows: Number of rows of each group.
+      group_tokens: Number of tokens of each group.
     """
 
     ids: tf.Tensor
@@ -49,7 +53,12 @@ class Rows:
 
     @classmethod
     def line_up(cls, inputs: dict[str, tf.RaggedTensor], tasks: tf.Tensor) -> "Rows":
-        """Makes rows of ragged inputs, `[rows, (tokens)]`, and the number of each row's task."""
+        """Sorts and concatenates the rows of a batch.
+
+        Args:
+          inputs: Ids, segments and positions, `[rows, (tokens)]`.
+          tasks: Number of each row's task, `[rows]`.
+        """
         order = tf.argsort(tasks, stable=True)
         ids, segments, positions = (
             tf.gather(inputs[name], order) for name in (IDS, SEGMENTS, POSITIONS)
@@ -73,16 +82,16 @@ class Rows:
         )
 
     def fields(self) -> list[tf.Tensor]:
-        """The constructor's arguments."""
+        """Returns the arguments of the constructor."""
         return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
     @property
     def starts(self) -> tf.Tensor:
-        """The first token of each row."""
+        """Index of each row's first token, `[rows]`."""
         return tf.cumsum(self.lengths, exclusive=True)
 
     def first_tokens(self) -> "Rows":
-        """The same rows with their first tokens only."""
+        """Returns the same rows with only the first token of each."""
         ids, segments, positions, groups = (
             tf.gather(each, self.starts)
             for each in (self.ids, self.segments, self.positions, self.token_groups)
@@ -99,36 +108,164 @@ class Rows:
         )
 
     def tokens_by_task(self, tokens: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
-        """Applies `function(task, part)` to each task's part of `[tokens, ...]`."""
-        return by_task(tokens, self.groups, self.group_tokens, function, width)
+        """Applies `function(task, part)` to the part of `[tokens, ...]` that each task has."""
+        return by_task((tokens,), self.groups, self.group_tokens, function, width)
 
     def rows_by_task(self, rows: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
-        """Applies `function(task, part)` to each task's part of `[rows, ...]`."""
-        return by_task(rows, self.groups, self.group_rows, function, width)
+        """Applies `function(task, part)` to the part of `[rows, ...]` that each task has."""
+        return by_task((rows,), self.groups, self.group_rows, function, width)
 
     def in_order(self, rows: tf.Tensor) -> tf.Tensor:
-        """Puts `[rows, ...]` back into the batch's order."""
+        """Returns `[rows, ...]` in the order that the rows had before sorting."""
         return tf.gather(rows, tf.math.invert_permutation(self.order))
 
 
 def by_task(
-    tensor: tf.Tensor, tasks: tf.Tensor, sizes: tf.Tensor, function: TaskFunction, width: int
+    tensors: tuple[tf.Tensor, ...],
+    tasks: tf.Tensor,
+    sizes: tf.Tensor,
+    function: TaskFunction,
+    width: int,
 ) -> tf.Tensor:
-    """Applies `function(task, part)` to the parts of `tensor`, which have those sizes."""
+    """Applies a function to each task's part of some tensors, and concatenates the results.
+
+    Args:
+      tensors: Tensors of the same length, sorted by task.
+      tasks: The tasks that occur, in the order of the tensors.
+      sizes: The length of each task's part.
+      function: Takes a task's number and its part of each tensor, and returns a matrix.
+      width: Width of the result.
+    """
     starts = tf.cumsum(sizes, exclusive=True)
 
     def part(number: tf.Tensor) -> tf.Tensor:
         start = tf.gather(starts, number)
-        chosen = tensor[start : start + tf.gather(sizes, number)]
-        return function(tf.gather(tasks, number), chosen)
+        chosen = slice(start, start + tf.gather(sizes, number))
+        return function(tf.gather(tasks, number), *(tensor[chosen] for tensor in tensors))
 
     return concat_loop(part, tf.size(tasks), width)
 
 
 def concat_loop(part: Callable[[tf.Tensor], tf.Tensor], count: tf.Tensor, width: int) -> tf.Tensor:
-    """Concatenates `part(0)` to `part(count - 1)`, which are matrices of that width."""
+    """Concatenates the matrices `part(0)`, ..., `part(count - 1)` of `width` columns."""
     parts = tf.TensorArray(tf.float32, count, element_shape=[None, width], infer_shape=False)
     _, parts = tf.while_loop(
         lambda i, _: i < count, lambda i, parts: (i + 1, parts.write(i, part(i))), (0, parts)
     )
     return parts.concat()
+
+
+# Attention sorts the rows by length and pads this many at a time to the same length. This also
+# limits the memory, which grows with the square of the length.
+TOGETHER = 8
+
+
+class Padded(NamedTuple):
+    """Where attention finds the tokens of padded rows.
+
+    Rows are padded in groups. Within a group the places are `[rows, heads, length]`, flattened.
+    This is a tuple because functions of a graph take tuples of tensors as arguments.
+
+    Args:
+      tokens: Index of the token at each place, `[places]`. Padding has some token of the same row.
+      heads: The head at each place.
+      is_token: Whether there is a token at each place, and not padding.
+      starts: The first place of each group, `[groups]`.
+      sizes: Number of places of each group.
+      lengths: The length to which the rows of each group are padded.
+    """
+
+    tokens: tf.Tensor
+    heads: tf.Tensor
+    is_token: tf.Tensor
+    starts: tf.Tensor
+    sizes: tf.Tensor
+    lengths: tf.Tensor
+
+    @classmethod
+    def of(cls, lengths: tf.Tensor, starts: tf.Tensor, heads: int) -> "Padded":
+        """Pads rows.
+
+        Args:
+          lengths: Number of tokens of each row, in the order in which they are grouped.
+          starts: Index of each row's first token.
+          heads: Number of attention heads.
+        """
+        groups, padded = _pad(lengths)
+        # A line holds the places of one head in one row.
+        lines = tf.repeat(padded, heads)
+        line_starts = tf.cumsum(lines, exclusive=True)
+        line = tf.repeat(tf.range(tf.size(lines)), lines)
+        step = tf.range(tf.size(line)) - tf.gather(line_starts, line)
+        row = line // heads
+        last = tf.gather(lengths, row) - 1
+        sizes = tf.math.segment_sum(padded, groups) * heads
+        return cls(
+            tokens=tf.gather(starts, row) + tf.minimum(step, last),
+            heads=line % heads,
+            is_token=step <= last,
+            starts=tf.cumsum(sizes, exclusive=True),
+            sizes=sizes,
+            lengths=tf.math.segment_max(lengths, groups),
+        )
+
+    def group(self, values: tf.Tensor, number: tf.Tensor, heads: int) -> tf.Tensor:
+        """Returns one group's part of values that are given for all places."""
+        start, size, length = (each[number] for each in (self.starts, self.sizes, self.lengths))
+        return tf.reshape(values[start : start + size], [-1, heads, length])
+
+
+def _pad(lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the group of each row, and the length to which the row is padded."""
+    groups = tf.range(tf.size(lengths)) // TOGETHER
+    return groups, tf.gather(tf.math.segment_max(lengths, groups), groups)
+
+
+class Batch:
+    """The rows that the encoder is being called with.
+
+    Keras hands only the tokens from layer to layer. The layers of an export share this object to
+    find out where rows begin and which task they belong to, while a call is being traced.
+
+    Args:
+      heads: Number of attention heads.
+
+    Attributes:
+      rows: The rows, with the tokens for which the layers compute outputs.
+      queries: The padded places of these tokens.
+      places: The place in `queries` of each head of these tokens, `[tokens, heads]`.
+      keys: The padded places of all tokens.
+    """
+
+    rows: Rows
+    queries: Padded
+    places: tf.Tensor
+    keys: Padded
+
+    def __init__(self, heads: int):
+        self._heads = heads
+
+    def set(self, rows: Rows) -> None:
+        """Starts a call with these rows."""
+        self._order = tf.argsort(rows.lengths, stable=True)
+        self._starts = tf.gather(rows.starts, self._order)
+        self._compute(rows)
+        self.keys = self.queries
+
+    def keep_first_tokens(self) -> None:
+        """Makes the layers compute only the first token of each row from here on."""
+        self._compute(self.rows.first_tokens())
+
+    def _compute(self, rows: Rows) -> None:
+        lengths = tf.gather(rows.lengths, self._order)
+        self.rows = rows
+        self.queries = Padded.of(lengths, self._starts, self._heads)
+        self.places = self._places(rows, lengths)
+
+    def _places(self, rows: Rows, lengths: tf.Tensor) -> tf.Tensor:
+        _, padded = _pad(lengths)
+        starts = tf.cumsum(padded, exclusive=True) * self._heads
+        rank = tf.gather(tf.math.invert_permutation(self._order), rows.row_of)
+        step = tf.range(tf.size(rows.ids)) - tf.gather(rows.starts, rows.row_of)
+        heads = tf.range(self._heads) * tf.gather(padded, rank)[:, None]
+        return (tf.gather(starts, rank) + step)[:, None] + heads

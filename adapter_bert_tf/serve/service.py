@@ -1,4 +1,4 @@
-"""What is exported: a base and the tasks on it."""
+"""What an export serves: a base and the tasks on it."""
 
 import dataclasses
 import os
@@ -8,30 +8,34 @@ import numpy as np
 
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import make_encoder
-from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
 from adapter_bert_tf.errors import UserError, some
-from adapter_bert_tf.heads.classification import ClassificationHead
-from adapter_bert_tf.heads.span import SpanHead
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.kinds import HEADS
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import Pack, read_pack
 from adapter_bert_tf.squad.windows import WindowSizes
 from adapter_bert_tf.text.tokenizer import Vocabulary
 
 _DEFAULT_LENGTH = 128
-# Tasks may differ in sizes, sites and layers, but one graph computes them all.
-_IN_COMMON = ("activation", "parallel", "layer_norm", "hidden_layers", "multiplicative")
+# One graph computes the adapters of all tasks, so they have to agree in these fields.
+_IN_COMMON = [
+    field.name
+    for field in dataclasses.fields(AdapterConfig)
+    if not field.metadata.get("differs", False)
+]
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class ServedTask:
     """A task pack that is served.
 
     Args:
-      name: What requests call it.
-      pack: Its description.
-      tensors: Its variables by path.
+      name: The name by which requests ask for it.
+      pack: The description of the pack.
+      tensors: The values of its variables by path.
     """
 
     name: str
@@ -39,16 +43,14 @@ class Task:
     tensors: dict[str, np.ndarray]
 
     @property
-    def kind(self) -> str:
-        """The kind of its head."""
-        return self.pack.head["kind"]
+    def head(self) -> type[Head]:
+        """The class of its head."""
+        return HEADS[self.pack.kind]
 
     @property
-    def labels(self) -> list[str]:
-        """Names of its classes; none for other kinds."""
-        if self.kind != ClassificationHead.kind:
-            return []
-        return self.pack.labels or [str(i) for i in range(self.pack.head["settings"]["classes"])]
+    def labels(self) -> tuple[str, ...]:
+        """Names of its classes. Tasks of other kinds have none."""
+        return self.pack.class_names
 
     @property
     def pair(self) -> bool:
@@ -57,18 +59,18 @@ class Task:
 
     @property
     def max_seq_length(self) -> int:
-        """Tokens of a row at the most."""
+        """Longest row, in tokens."""
         if self.asks:
             return WindowSizes.of(self.pack.inputs).max_seq_length
         return int(self.pack.inputs.get("max_seq_length", _DEFAULT_LENGTH))
 
     @property
     def asks(self) -> bool:
-        """Whether its rows are questions about texts."""
-        return self.kind == SpanHead.kind
+        """Whether it answers questions about texts, instead of classifying texts."""
+        return self.head.signature != Head.signature
 
     def changes_base(self) -> bool:
-        """Whether it brings more than LayerNorms, adapters and a head."""
+        """Returns whether it changes more of the base than the LayerNorms."""
         own = (path for path in self.pack.variables if not path.startswith("head/"))
         return not all(is_layer_norm(path) or is_adapter(path) for path in own)
 
@@ -78,14 +80,14 @@ class Service:
     """A base and the tasks on it.
 
     Args:
-      base: Where the base came from, its sizes and its vocabulary.
-      values: The base's variables by path.
-      tasks: The tasks, in the order of their numbers.
+      base: The origin, the sizes and the vocabulary of the base.
+      values: The values of the base's variables by path.
+      tasks: The tasks. A task's number is its place here.
     """
 
     base: Base
     values: dict[str, np.ndarray]
-    tasks: tuple[Task, ...]
+    tasks: tuple[ServedTask, ...]
 
     def __post_init__(self):
         names = [task.name for task in self.tasks]
@@ -95,7 +97,7 @@ class Service:
         for task in self.tasks:
             self._check(task)
 
-    def _check(self, task: Task) -> None:
+    def _check(self, task: ServedTask) -> None:
         if len(self.tasks) > 1:
             _refuse_changed_base(task)
         longest = self.base.config.max_sequence_length
@@ -106,19 +108,19 @@ class Service:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The base's tokens."""
+        """The base's vocabulary."""
         if self.base.vocabulary is None:
             raise UserError(f"{self.base.origin}: no vocab.txt beside it; give --vocab_file")
         return self.base.vocabulary
 
     def label_table(self) -> np.ndarray:
-        """The labels of each task, `[tasks, most labels]`, with "" where a task has fewer."""
-        most = max(len(task.labels) for task in self.tasks)
+        """Returns the labels of each task, `[tasks, labels]`, filled up with ""."""
+        most = max(1, *(len(task.labels) for task in self.tasks))
         rows = [[*task.labels, *[""] * (most - len(task.labels))] for task in self.tasks]
         return np.array(rows, dtype=str).reshape(len(rows), most)
 
     def common_adapter(self) -> AdapterConfig | None:
-        """What the tasks' adapters have in common, with every layer and site that one has."""
+        """Returns the design that the tasks' adapters share, with the layers and sites of all."""
         layers = self.base.config.num_layers
         adapted = [(task.name, task.pack.adapter) for task in self.tasks if task.pack.adapter]
         if not adapted:
@@ -139,7 +141,7 @@ class Service:
         )
 
 
-def _refuse_changed_base(task: Task) -> None:
+def _refuse_changed_base(task: ServedTask) -> None:
     if task.changes_base():
         raise UserError(
             f"{task.name}: its tuning ({task.pack.tuning.method}) changes the base, so it "
@@ -147,13 +149,13 @@ def _refuse_changed_base(task: Task) -> None:
         )
 
 
-def read_service(base: Base, folders: Sequence[str], before: Sequence[Task] = ()) -> Service:
+def read_service(base: Base, folders: Sequence[str], before: Sequence[ServedTask] = ()) -> Service:
     """Reads task packs onto the base that they were tuned on.
 
     Args:
       base: The base, from `find_base`.
       folders: The packs' folders.
-      before: Tasks that are served already.
+      before: Tasks of an earlier export, to which the packs are added.
     """
     for task in before:
         _refuse_changed_base(task)
@@ -168,19 +170,19 @@ def read_service(base: Base, folders: Sequence[str], before: Sequence[Task] = ()
         if not values:
             found = variables_by_path(encoders[design]).items()
             values = {path: variable.numpy() for path, variable in found if not is_adapter(path)}
-        # Onto an encoder, because that checks everything.
+        # Loading the pack onto an encoder checks that it fits the base.
         variables = load_pack(encoders[design], folder).variables_by_path()
         tensors = {path: variables[path].numpy() for path in pack.variables}
         taken = {task.name for task in tasks}
-        # Tables of one's own are often called alike, and the runs' folders not.
+        # Tasks on your own files are named after the file, so several may have the same name.
         name = pack.task if pack.task and pack.task not in taken else _name_of(folder)
-        tasks.append(Task(name, pack, tensors))
+        tasks.append(ServedTask(name, pack, tensors))
         if tasks[-1].changes_base():
             values |= {path: tensors[path] for path in tensors.keys() & values.keys()}
     return Service(base, values, tuple(tasks))
 
 
 def _name_of(folder: str) -> str:
-    """A name for a pack without one: its folder's, or the run's in which it is."""
+    """Returns the name of the pack's folder, or that of the run if the folder is called `pack`."""
     path = os.path.abspath(folder)
     return os.path.basename(path if not path.endswith("/pack") else os.path.dirname(path))

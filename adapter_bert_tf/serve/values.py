@@ -1,4 +1,8 @@
-"""What the tasks bring."""
+"""The values of an export's variables: those of the tasks, and those of the base.
+
+Each task has its own LayerNorms, adapters and head. `Values` holds them in one variable. The base
+is stored in a form that is faster to compute with: see `to_served`.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,23 +12,23 @@ import tensorflow as tf
 
 Arrays = dict[str, np.ndarray]
 
-# The task, where there is one: nothing has to be looked up for each row then.
+# The number of the only task. With a single task, nothing has to be looked up for each row.
 ONLY = 0
 
-# Of the values' places, in numbers of 4 bytes.
+# Each value starts at a multiple of this many floats, which are 64 bytes.
 _ALIGNMENT = 16
 
 
 class Values:
-    """The values that variables have for each task, end to end.
+    """The values of the variables that differ between tasks.
 
-    No value is padded to the size of another's: tasks of any sizes go together, and take the
-    room that they take. It is one variable, with another for the places in it, so that a part
-    of the graph can do its work for all layers, and the graph does not grow with the tasks.
+    All values are concatenated in one variable, and a second variable says where each of them
+    starts. So tasks with adapters and heads of any size can be served together without padding.
+    The graph does not grow with the number of tasks, and one function can compute all layers.
 
     Args:
-      defaults: The values, by path, for tasks that bring none; vectors or matrices.
-      tasks: What each task brings, by path; other paths than those are left out.
+      defaults: The values by path, which are vectors or matrices, for tasks that have no own.
+      tasks: The values of each task by path. Paths that have no default are left out.
     """
 
     def __init__(self, defaults: Arrays, tasks: Sequence[Arrays]):
@@ -51,29 +55,32 @@ class Values:
 
     @property
     def variables(self) -> tuple[tf.Variable, tf.Variable]:
-        """The values, and their places, `[tasks, paths, 4]`: start, size, rows and columns."""
+        """The values, and their places.
+
+        The places are `[tasks, paths, 4]`: the start, the size, the rows and the columns.
+        """
         return self._flat, self._places
 
     def number(self, path: str) -> int:
-        """What `vector` and `matrix` know a path by, so that it can be an input of a graph."""
+        """Returns the number that `vector` and `matrix` take for a path."""
         return self._paths.index(path)
 
     def numbers(self, prefix: str, names: Sequence[str]) -> list[int]:
-        """The numbers of a layer's variables."""
+        """Returns the numbers of several variables of a layer."""
         return [self.number(f"{prefix}/{name}") for name in names]
 
     def vector(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor:
-        """The value of one task, which is a vector."""
+        """Returns one task's value of a variable that is a vector."""
         return self._slice(self._place(number, task))
 
     def matrix(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor:
-        """The value of one task, which is a matrix."""
+        """Returns one task's value of a variable that is a matrix."""
         place = self._place(number, task)
         return tf.reshape(self._slice(place), place[2:])
 
     def vectors(self, number: tf.Tensor, tasks: tf.Tensor, width: int) -> tf.Tensor:
-        """The values of several tasks, which are vectors of that width: `[tasks, width]`."""
-        # Not from the variables: whoever reads one that was gathered from copies all of it.
+        """Returns several tasks' values of a variable that is a vector, `[tasks, width]`."""
+        # `tf.gather` of a variable itself would make later reads of the variable copy all of it.
         flat, places = self._flat.read_value(), self._places.read_value()
         starts = tf.gather(places, tasks)[:, number, 0]
         return tf.gather(flat, starts[:, None] + tf.range(width, dtype=tf.int64))
@@ -85,7 +92,7 @@ class Values:
         return tf.slice(self._flat, place[:1], place[1:2])
 
     def layout(self) -> dict[str, Any]:
-        """What `split` needs to find the values again."""
+        """Returns what `split` needs in order to find the values again."""
         return {
             "paths": self._paths,
             "numbers": self._numbers.tolist(),
@@ -94,7 +101,7 @@ class Values:
 
 
 def split(flat: np.ndarray, layout: dict[str, Any]) -> tuple[Arrays, list[Arrays]]:
-    """Returns what `Values` were made of: the defaults, and what each task brings."""
+    """Returns the defaults and the values of each task, from which `Values` were made."""
     paths, shapes = layout["paths"], layout["shapes"]
     places = _places(shapes)
     if len(flat) != _room(places):
@@ -111,7 +118,7 @@ def split(flat: np.ndarray, layout: dict[str, Any]) -> tuple[Arrays, list[Arrays
 
 
 def _places(shapes: Sequence[Sequence[int]]) -> np.ndarray:
-    """Where each entry starts, its size, and its rows and columns; a vector has one row."""
+    """Returns the start, size, rows and columns of each value. A vector has one row."""
     sides = np.array([[1, *shape][-2:] for shape in shapes], np.int64)
     sizes = np.prod(sides, axis=1, keepdims=True)
     room = _aligned(sizes)
@@ -119,10 +126,67 @@ def _places(shapes: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def _room(places: np.ndarray) -> int:
-    """What all entries take."""
+    """Returns the number of floats that all values take."""
     return int(_aligned(places[-1, :2].sum()))
 
 
 def _aligned(size: Any) -> Any:
-    """The next multiple of 64 bytes: what starts and ends at one is sliced without a copy."""
+    """Rounds up to 64 bytes. A slice that starts and ends at a multiple of it is not copied."""
     return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+# Rows that are a multiple of 2 KB apart compete for few lines of the CPU's cache. For a short text,
+# oneDNN takes twice as long with 3,072 columns, as BERT-base has, as with 3,080.
+_FEW_LINES, _MORE_COLUMNS = 512, 8
+# One product computes queries, keys and values.
+_TOGETHER, _PARTS = "/query_key_value/", ("/query/", "/key/", "/value/")
+
+
+def served_width(inner_dim: int) -> int:
+    """Returns the width between the feed-forward projections in an export.
+
+    It may be larger than the base's. The additional columns are 0 and add nothing.
+    """
+    return inner_dim if inner_dim % _FEW_LINES else inner_dim + _MORE_COLUMNS
+
+
+def to_served(values: Arrays) -> Arrays:
+    """Turns the base's variables into an export's."""
+    first, *others = _PARTS
+    served: Arrays = {}
+    for path, value in values.items():
+        if first in path:
+            parts = [values[path.replace(first, part)] for part in _PARTS]
+            served[path.replace(first, _TOGETHER)] = np.stack(parts, axis=-3)
+        elif not any(part in path for part in others):
+            served[path] = _widened(path, value)
+    return served
+
+
+def from_served(served: Arrays, inner_dim: int) -> Arrays:
+    """Turns an export's variables back into the base's."""
+    values: Arrays = {}
+    for path, value in served.items():
+        if _TOGETHER in path:
+            for number, part in enumerate(_PARTS):
+                values[path.replace(_TOGETHER, part)] = np.take(value, number, axis=-3)
+        else:
+            axis = _inner_axis(path)
+            values[path] = value if axis is None else value.take(range(inner_dim), axis)
+    return values
+
+
+def _widened(path: str, value: np.ndarray) -> np.ndarray:
+    axis = _inner_axis(path)
+    if axis is None:
+        return value
+    room = [(0, 0)] * value.ndim
+    room[axis] = (0, served_width(value.shape[axis]) - value.shape[axis])
+    return np.pad(value, room)
+
+
+def _inner_axis(path: str) -> int | None:
+    """Returns the axis of a variable whose length is the inner width, or None."""
+    if "/intermediate/" in path:
+        return -1
+    return 0 if path.endswith("/output/kernel") else None

@@ -1,1 +1,1 @@
-"""Questions about texts, as SQuAD asks them."""
+"""Questions about texts in the form of SQuAD: reading, windows, decoding, scores."""

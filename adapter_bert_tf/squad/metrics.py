@@ -1,4 +1,4 @@
-"""Exact match and F1 of answers, by the official scorers that Model Garden ships."""
+"""Exact match and F1 of answers, computed by the official scorers in Model Garden."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -7,9 +7,9 @@ from typing import Any
 from absl import logging
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
-from adapter_bert_tf.squad.answers import Prediction
+from adapter_bert_tf.squad.decoder import Prediction
 
-# Model Garden's names -> the official ones.
+# Model Garden's names and the official ones.
 _V2_NAMES = {
     "final_exact": "best_exact",
     "final_exact_thresh": "best_exact_thresh",
@@ -19,19 +19,19 @@ _V2_NAMES = {
 
 
 def questions_of(articles: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The questions of a file."""
+    """Yields the questions of a file."""
     for article in articles:
         for paragraph in article["paragraphs"]:
             yield from paragraph["qas"]
 
 
 def has_answers(articles: list[dict[str, Any]]) -> bool:
-    """Whether the questions come with answers, so that predictions can be scored."""
+    """Tells whether a file has answers, so that predictions can be scored."""
     return any(question.get("answers") for question in questions_of(articles))
 
 
 def has_negative(articles: list[dict[str, Any]]) -> bool:
-    """Whether questions may have no answer, as in v2.0."""
+    """Tells whether questions may have no answer, as in v2.0."""
     return any(
         "is_impossible" in question or not question.get("answers")
         for question in questions_of(articles)
@@ -41,20 +41,20 @@ def has_negative(articles: list[dict[str, Any]]) -> bool:
 def score_predictions(
     articles: list[dict[str, Any]], predictions: Mapping[str, Prediction]
 ) -> dict[str, float]:
-    """Scores a run's predictions, and finds the best threshold where "" is possible."""
+    """Scores the predictions of a run. In v2.0, also searches the best thresholds for ""."""
     scores = score(articles, {name: found.text for name, found in predictions.items()})
     odds = {
         name: found.null_odds for name, found in predictions.items() if found.null_odds is not None
     }
     if not odds:
         return scores
-    # Of the answers that there would be at any threshold.
+    # The search decides on its own where "" is better, so it needs the best other answers.
     answers = {name: found.best for name, found in predictions.items()}
     searched = score_v2(articles, answers, odds)
     best = {name: value for name, value in searched.items() if name not in scores}
     for name in ("best_exact_thresh", "best_f1_thresh"):
         if best[name] not in odds.values():
-            # The scorer says 0.0 where it is best to answer nothing.
+            # The scorer returns 0.0 if it is best to answer no question at all.
             best[name] = min(odds.values()) - 1.0
     return scores | best
 
@@ -64,14 +64,14 @@ def score(
     predictions: Mapping[str, str],
     null_odds: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """Scores predictions by the scorer of the file's version."""
+    """Scores predictions with the scorer of the file's version."""
     if null_odds is None and not has_negative(articles):
         return score_v1(articles, predictions)
     return score_v2(articles, predictions, null_odds)
 
 
 def score_v1(articles: list[dict[str, Any]], predictions: Mapping[str, str]) -> dict[str, float]:
-    """Scores v1.1, in percent; a question without a prediction counts as wrong."""
+    """Scores v1.1 in percent. A question without a prediction counts as wrong."""
     with _without_a_line_for_each():
         scores = squad_evaluate_v1_1.evaluate(articles, predictions)
     return {"exact_match": 100 * scores["exact_match"], "f1": 100 * scores["final_f1"]}
@@ -82,9 +82,9 @@ def score_v2(
     predictions: Mapping[str, str],
     null_odds: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """Scores v2.0, in percent; with `null_odds` it searches the best thresholds."""
+    """Scores v2.0 in percent. With `null_odds`, also searches the best thresholds."""
     whole = [_with_answers(question) for question in questions_of(articles)]
-    # Their scorer breaks off at names that the file does not have.
+    # The scorer fails on ids that are not in the file.
     names = {question["id"] for question in whole}
     predictions = {name: text for name, text in predictions.items() if name in names}
     if null_odds is not None:
@@ -105,7 +105,7 @@ def _with_answers(question: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _without_a_line_for_each() -> Iterator[None]:
-    """Their scorers log every question without a prediction."""
+    """Silences the scorers, which log a line for each question without a prediction."""
     before = logging.get_verbosity()
     logging.set_verbosity(logging.FATAL)
     try:

@@ -1,4 +1,4 @@
-"""SQuAD's files, v1.1 and v2.0: articles of paragraphs with questions."""
+"""Reads questions from SQuAD's files, v1.1 and v2.0, or from TensorFlow Datasets."""
 
 import bisect
 import dataclasses
@@ -8,18 +8,18 @@ from typing import Any
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.files import read_json
 
-# What the original takes for the end of a word.
+# The original ends a word at these characters, and at no other kind of space.
 WORD = re.compile(r"[^ \t\r\n\u202f]+")
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
-    """An answer in a context.
+class LabelledAnswer:
+    """The right answer to a training question.
 
     Args:
-      text: As it is written there.
-      first_word: Number of the word that it starts in.
-      last_word: Number of the word that it ends in.
+      text: The text as it is written in the context.
+      first_word: Number of the word in which it starts.
+      last_word: Number of the word in which it ends.
     """
 
     text: str
@@ -32,20 +32,20 @@ class Questions:
     """The questions of a file, as columns.
 
     Args:
-      ids: Their names.
+      ids: The ids of the questions.
       texts: The questions.
-      contexts: The contexts; several questions share one.
+      contexts: The contexts. Several questions may share one.
       context_of: Number of each question's context.
-      answers: The answers, None for a question without one; empty where they are not asked for.
-      skipped: Names of questions that were left out, as their answer does not stand where they
-        say.
+      answers: The right answers, None for a question without one. Empty for prediction.
+      skipped: Ids of the questions that were left out because their answer is not found at the
+        place that the file gives.
     """
 
     ids: list[str]
     texts: list[str]
     contexts: list[str]
     context_of: list[int]
-    answers: list[Answer | None] = dataclasses.field(default_factory=list)
+    answers: list[LabelledAnswer | None] = dataclasses.field(default_factory=list)
     skipped: list[str] = dataclasses.field(default_factory=list)
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class Questions:
 
 
 def read_squad(path: str) -> list[dict[str, Any]]:
-    """Reads the articles of a file, and checks that nothing is missing."""
+    """Reads the articles of a file and checks that they have all fields."""
     data = read_json(path)
     if not isinstance(data, dict):
         raise UserError(f"{path}: expected an object with 'data', as SQuAD's files are")
@@ -92,7 +92,7 @@ _KINDS = {list: "a list", str: "a text", int: "a whole number"}
 
 
 def to_predict(articles: list[dict[str, Any]]) -> Questions:
-    """Returns all questions, to be answered."""
+    """Returns all questions of a file, for prediction."""
     questions = Questions([], [], [], [])
     for number, (paragraph, _) in enumerate(_paragraphs(articles)):
         questions.contexts.append(paragraph["context"])
@@ -102,11 +102,11 @@ def to_predict(articles: list[dict[str, Any]]) -> Questions:
 
 
 def to_train(articles: list[dict[str, Any]], path: str, with_negative: bool) -> Questions:
-    """Returns the questions with their answers.
+    """Returns the questions of a file with their answers, for training.
 
     Args:
       articles: The articles of a file.
-      path: The file, for messages.
+      path: The file, for error messages.
       with_negative: Whether questions may have no answer, as in v2.0.
     """
     questions = Questions([], [], [], [])
@@ -157,8 +157,8 @@ def _is_impossible(question: dict, path: str, where: str, with_negative: bool) -
 
 def _find_answer(
     answer: dict[str, Any], size: int, starts: list[int], words: list[str]
-) -> Answer | None:
-    """Finds the words of an answer; None if they don't hold its text, as in the original."""
+) -> LabelledAnswer | None:
+    """Finds the words of an answer; None if its text is not in them, as in the original."""
     first = answer["answer_start"]
     last = first + len(answer["text"]) - 1
     if not 0 <= first <= last < size:
@@ -167,19 +167,19 @@ def _find_answer(
     held = " ".join(words[first_word : last_word + 1])
     if first_word < 0 or " ".join(answer["text"].split()) not in held:
         return None
-    return Answer(answer["text"], first_word, last_word)
+    return LabelledAnswer(answer["text"], first_word, last_word)
 
 
 def read_squad_tfds(training: bool, with_negative: bool) -> list[dict[str, Any]]:
     """Returns a split of SQuAD v1.1 or v2.0 as articles, in the form of its files."""
-    # Here, as it takes a second to import and files do without it.
+    # Imported here because it takes a second and is not needed for files.
     import tensorflow_datasets as tfds
 
     name = "squad/v2.0" if with_negative else "squad/v1.1"
     split = "train" if training else "validation"
     try:
         rows = list(tfds.load(name, split=split).as_numpy_iterator())
-    except Exception as error:  # Its downloader raises whatever its transport does.
+    except Exception as error:  # The download may fail with any kind of exception.
         reason = first_line(error)
         raise UserError(
             f"TFDS has no {name}, {split}: {reason}; or give --train_file and --predict_file"

@@ -1,4 +1,4 @@
-"""Training windows of SQuAD as TFRecords, with the feature names of the original."""
+"""Writes and reads training windows as TFRecords, with the feature names of the original."""
 
 import os
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ from adapter_bert_tf.text.inputs import IDS
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
 _START, _END = "start_positions", "end_positions"
-# The number of the first window in the original's files.
+# The original numbers its windows from here on.
 _FIRST_ID = 1_000_000_000
 
 
 def cached_span_records(
     questions: Questions, tokenizer: Tokenizer, sizes: WindowSizes, cache_dir: str, title: str
 ) -> str:
-    """Returns the TFRecord file of these questions; it is written if it isn't there yet."""
+    """Returns the TFRecord file of these questions, and writes it if it does not exist yet."""
     answers = [
         answer and (answer.text, answer.first_word, answer.last_word)
         for answer in questions.answers
@@ -45,7 +45,7 @@ def cached_span_records(
 def span_features(
     questions: Questions, tokenizer: Tokenizer, sizes: WindowSizes
 ) -> dict[str, tf.RaggedTensor]:
-    """The features of the training windows."""
+    """Returns the features of the training windows."""
     spans = to_windows(questions, tokenizer, sizes)
     positions = answer_positions(spans, tokenizer)
     impossible = np.array([answer is None for answer in questions.answers], np.int64)
@@ -60,7 +60,7 @@ def span_features(
 
 
 def _single(values: np.ndarray) -> tf.RaggedTensor:
-    """A ragged column with one value in each row."""
+    """Returns a ragged column with one value in each row."""
     return tf.RaggedTensor.from_uniform_row_length(tf.constant(values), 1)
 
 
@@ -71,7 +71,7 @@ def _serialized(features: dict[str, tf.RaggedTensor], total: int) -> Iterator[np
 
 
 def read_span_records(path: str) -> dict[str, tf.RaggedTensor | tf.Tensor]:
-    """Reads such a file, ours or the original's; labels are start and end, `[rows, 2]`."""
+    """Reads a TFRecord file, ours or the original's. The labels are start and end, `[rows, 2]`."""
     columns = read_columns(path, {_START: tf.int64, _END: tf.int64})
     start, end = columns.pop(_START), columns.pop(_END)
     if not len(start) == len(end) == int(columns[IDS].nrows()):

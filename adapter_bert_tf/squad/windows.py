@@ -1,4 +1,7 @@
-"""Questions with long contexts: windows of `[CLS] question [SEP] part of the context [SEP]`."""
+"""Cuts contexts that are too long for BERT into overlapping windows.
+
+A window is `[CLS] question [SEP] part of the context [SEP]`.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,19 +14,22 @@ from adapter_bert_tf.squad.questions import Questions
 from adapter_bert_tf.text.inputs import join, keep
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
-# What the original takes for the end of a word. A narrow no-break space has three bytes; as
-# many spaces keep the offsets of what follows.
+# The characters at which the original ends a word. The narrow no-break space takes three bytes;
+# it is replaced by three spaces, so that the byte offsets of what follows stay the same.
 _SPACE, _NARROW_SPACE = r"[ \t\r\n]", "\u202f"
+
+# JSON can hold lone surrogates, which UTF-8 can't. The tokenizer drops them.
+ENCODING = ("utf-8", "surrogatepass")
 
 
 @dataclasses.dataclass(frozen=True)
 class WindowSizes:
-    """How contexts are cut.
+    """How contexts are cut into windows.
 
     Args:
-      max_seq_length: Tokens of a window, with the question and the special tokens.
-      doc_stride: Tokens between the starts of two windows.
-      max_query_length: Tokens of a question at the most; the rest is cut.
+      max_seq_length: Maximum number of tokens in a window, with question and special tokens.
+      doc_stride: Tokens from the start of one window to the start of the next.
+      max_query_length: Maximum number of tokens of a question; longer questions are truncated.
     """
 
     max_seq_length: int = 384
@@ -32,7 +38,7 @@ class WindowSizes:
 
     @classmethod
     def of(cls, inputs: Mapping[str, Any]) -> "WindowSizes":
-        """Those that a task pack keeps among its `inputs`."""
+        """Reads the sizes from the `inputs` of a task pack."""
         names = (field.name for field in dataclasses.fields(cls))
         return cls(**{name: inputs[name] for name in names if name in inputs})
 
@@ -42,39 +48,41 @@ class Contexts:
     """Tokenised contexts.
 
     Args:
-      words: The words, `[contexts, (words)]`: what stands between spaces.
-      word_starts: Where they start, in bytes, `[contexts, (words)]`.
-      tokens: Ids of the tokens of each word, `[all words, (tokens)]`.
-      ids: Ids of the tokens, `[contexts, (tokens)]`.
-      word_of: The word that each token belongs to, `[contexts, (tokens)]`.
+      words: The words, `[contexts, (words)]`: whatever stands between spaces.
+      word_starts: The byte of the context at which each word starts, `[contexts, (words)]`.
+      split: The words after `Tokenizer.split`, `[contexts, (words)]`.
+      tokens: Ids of the tokens of each word, `[contexts, (words), (tokens)]`.
     """
 
     words: tf.RaggedTensor
     word_starts: tf.RaggedTensor
+    split: tf.RaggedTensor
     tokens: tf.RaggedTensor
-    ids: tf.RaggedTensor
-    word_of: tf.RaggedTensor
+
+    @property
+    def ids(self) -> tf.RaggedTensor:
+        """Ids of the tokens, `[contexts, (tokens)]`."""
+        return self.tokens.merge_dims(1, 2)
+
+    def take(self, numbers: tf.Tensor) -> "Contexts":
+        """Returns the contexts with these numbers."""
+        return Contexts(**{name: tf.gather(each, numbers) for name, each in vars(self).items()})
 
 
 def tokenize_contexts(tokenizer: Tokenizer, contexts: tf.Tensor) -> Contexts:
-    """Splits contexts into words and these into tokens, as the original does."""
+    """Splits contexts into words and words into tokens, as the original does."""
     words, starts = split_words(contexts)
-    tokens = tokenizer.tokenize(words.flat_values)
-    counts = tokens.row_lengths()
-    word_numbers = tf.ragged.range(words.row_lengths()).flat_values
-    ids = words.with_flat_values(counts)
-    lengths = tf.reduce_sum(ids, axis=1)
+    split = tokenizer.split(words.flat_values)
     return Contexts(
         words=words,
         word_starts=starts,
-        tokens=tokens,
-        ids=tf.RaggedTensor.from_row_lengths(tokens.flat_values, lengths),
-        word_of=tf.RaggedTensor.from_row_lengths(tf.repeat(word_numbers, counts), lengths),
+        split=words.with_values(split),
+        tokens=words.with_values(tokenizer.tokenize_split(split)),
     )
 
 
 def split_words(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns the words of each text, and the bytes that they start at."""
+    """Returns the words of each text, and the byte at which each of them starts."""
     spaced = tf.strings.regex_replace(texts, _SPACE, " ")
     spaced = tf.strings.regex_replace(spaced, _NARROW_SPACE, " " * len(_NARROW_SPACE.encode()))
     parts = tf.strings.split(spaced, " ")
@@ -91,19 +99,19 @@ def split_words(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """Windows, in the order of the questions and of their contexts.
+    """Windows, ordered by question and by their place in the context.
 
     Args:
       question: Number of the question, `[windows]`.
-      number: Number of the window among those of the question, `[windows]`.
-      first: First token of the context in the window, `[windows]`.
-      length: Number of the context's tokens in the window, `[windows]`.
-      offset: Where in the window these stand, `[windows]`.
-      room: Number of the context's tokens that it could hold, `[windows]`.
-      stride: Tokens from this window's first to the next one's, `[windows]`.
+      number: Number of the window among those of its question, `[windows]`.
+      first: The first token of the context that is in the window, `[windows]`.
+      length: How many tokens of the context are in the window, `[windows]`.
+      offset: The position in the window at which these tokens start, `[windows]`.
+      room: How many tokens of the context would fit, `[windows]`.
+      stride: Tokens from the start of this window to the start of the next, `[windows]`.
       context_length: Tokens of the whole context, `[windows]`.
-      overlapping: How many windows may hold the same token.
-      inputs: BERT's inputs, unpadded.
+      overlapping: The maximum number of windows that hold the same token.
+      inputs: BERT's inputs, without padding.
     """
 
     question: tf.Tensor
@@ -116,6 +124,14 @@ class Windows:
     context_length: tf.Tensor
     overlapping: int
     inputs: dict[str, tf.RaggedTensor]
+
+    def of_questions(self, first: int, end: int) -> tuple["Windows", slice]:
+        """Returns the windows of a range of questions, and which of these windows they are."""
+        rows = slice(*np.searchsorted(self.question.numpy(), [first, end]))
+        columns = {name: each[rows] for name, each in vars(self).items() if tf.is_tensor(each)}
+        columns["question"] -= first
+        inputs = {name: each[rows] for name, each in self.inputs.items()}
+        return dataclasses.replace(self, **columns, inputs=inputs), rows
 
 
 def make_windows(
@@ -130,14 +146,15 @@ def make_windows(
     Args:
       tokenizer: The base's tokenizer.
       questions: The questions, `[questions]`.
-      contexts: The contexts.
+      contexts: The contexts. A context without tokens has no windows.
       context_of: Number of each question's context, `[questions]`.
-      sizes: How they are cut. A context without tokens has no window.
+      sizes: How the contexts are cut.
     """
     queries = keep(tokenizer.tokenize(questions), sizes.max_query_length)
+    ids = contexts.ids
     room = sizes.max_seq_length - queries.row_lengths() - 3
     stride = tf.minimum(room, sizes.doc_stride)
-    tokens = tf.gather(contexts.ids.row_lengths(), context_of)
+    tokens = tf.gather(ids.row_lengths(), context_of)
     counts = -(tf.maximum(tokens - room, 0) // -stride) + tf.cast(tokens > 0, tf.int64)
 
     question = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
@@ -146,8 +163,8 @@ def make_windows(
     room, stride, tokens = (tf.gather(each, question) for each in (room, stride, tokens))
     first = number * stride
     length = tf.minimum(tokens - first, room)
-    start = tf.gather(contexts.ids.row_starts(), tf.gather(context_of, question)) + first
-    part = tf.gather(contexts.ids.flat_values, tf.ragged.range(start, start + length))
+    start = tf.gather(ids.row_starts(), tf.gather(context_of, question)) + first
+    part = tf.gather(ids.flat_values, tf.ragged.range(start, start + length))
     return Windows(
         question=question,
         number=number,
@@ -163,12 +180,15 @@ def make_windows(
 
 
 def has_most_context(windows: Windows, window: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
-    """Whether a token has no more context in another window than in this one.
+    """Tells whether a token has at least as much context here as in any other window.
+
+    Of several windows with equally much context, only the first counts.
 
     Args:
       windows: The windows.
       window: Numbers of windows, of any shape.
-      position: Positions in these windows, of the same shape, which hold the context's tokens.
+      position: Positions in these windows, of the same shape. They must hold tokens of the
+        context.
     """
     first, stride = tf.gather(windows.first, window), tf.gather(windows.stride, window)
     tokens, room = tf.gather(windows.context_length, window), tf.gather(windows.room, window)
@@ -177,7 +197,7 @@ def has_most_context(windows: Windows, window: tf.Tensor, position: tf.Tensor) -
     def score(first: tf.Tensor) -> tf.Tensor:
         length = tf.minimum(tokens - first, room)
         context = tf.minimum(token - first, first + length - 1 - token)
-        # In double precision, as the original's ties are those of Python's numbers.
+        # The original computes with Python's floats; double precision gives the same ties.
         value = tf.cast(context, tf.float64) + 0.01 * tf.cast(length, tf.float64)
         is_window = (first >= 0) & ((first == 0) | (first - stride + room < tokens))
         holds = is_window & (token >= first) & (token < first + length)
@@ -186,18 +206,13 @@ def has_most_context(windows: Windows, window: tf.Tensor, position: tf.Tensor) -
     own = score(first)
     most = tf.fill(tf.shape(own), True)
     for step in range(1, windows.overlapping):
-        # Of windows with like context the first counts.
         most &= (own > score(first - step * stride)) & (own >= score(first + step * stride))
     return most
 
 
-# Lone surrogates, which JSON can hold and UTF-8 can't, are dropped by the tokenizer.
-ENCODING = ("utf-8", "surrogatepass")
-
-
 @dataclasses.dataclass(frozen=True)
 class SpanWindows:
-    """Questions with their tokenised contexts, in windows."""
+    """Questions, their tokenised contexts, and the windows of both."""
 
     questions: Questions
     contexts: Contexts
@@ -218,14 +233,14 @@ def to_windows(questions: Questions, tokenizer: Tokenizer, sizes: WindowSizes) -
 
 
 def to_tensor(texts: list[str]) -> tf.Tensor:
-    """Encodes texts."""
+    """Encodes texts as a tensor of strings."""
     return tf.constant([text.encode(*ENCODING) for text in texts], tf.string, [len(texts)])
 
 
 def answer_positions(spans: SpanWindows, tokenizer: Tokenizer) -> np.ndarray:
-    """The first and last position of the answer in each window, `[windows, 2]`.
+    """Returns the first and last position of the answer in each window, `[windows, 2]`.
 
-    They are 0 where a window does not hold the whole answer, and where there is none.
+    Both are 0 where a question has no answer, and where a window does not hold all of it.
     """
     tokens = _answer_tokens(spans, tokenizer)[spans.windows.question.numpy()]
     first, length = spans.windows.first.numpy(), spans.windows.length.numpy()
@@ -235,12 +250,12 @@ def answer_positions(spans: SpanWindows, tokenizer: Tokenizer) -> np.ndarray:
 
 
 def _answer_tokens(spans: SpanWindows, tokenizer: Tokenizer) -> np.ndarray:
-    """The first and last token of each question's answer in its context; -1 without one."""
-    contexts, questions = spans.contexts, spans.questions
-    first_words = contexts.words.row_starts().numpy().tolist()
-    # Of all contexts: where the tokens of a word start.
-    starts = contexts.tokens.row_splits.numpy().tolist()
-    ids = contexts.tokens.flat_values.numpy().tolist()
+    """Returns the first and last token of each question's answer in its context, or -1."""
+    tokens, questions = spans.contexts.tokens, spans.questions
+    first_words = tokens.row_starts().numpy().tolist()
+    # Where the tokens of each word start, counted over all contexts.
+    starts = tokens.values.row_splits.numpy().tolist()
+    ids = tokens.flat_values.numpy().tolist()
     texts = to_tensor([answer.text if answer else "" for answer in questions.answers])
     answer_ids = tokenizer.tokenize(texts).to_list()
     found = []

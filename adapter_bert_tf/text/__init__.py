@@ -1,1 +1,1 @@
-"""From text to token ids, in the graph."""
+"""Turns text into token ids, inside the TensorFlow graph."""

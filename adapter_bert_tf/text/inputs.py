@@ -1,10 +1,10 @@
-"""From texts, or pairs of texts, to BERT's inputs."""
+"""Turns texts, or pairs of texts, into BERT's inputs."""
 
 import tensorflow as tf
 
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
-# The names of Model Garden's encoder, from batches to the signatures of an export.
+# The names that Model Garden's encoder uses. Batches and exported signatures use them too.
 IDS, MASK, SEGMENTS = "input_word_ids", "input_mask", "input_type_ids"
 
 
@@ -14,14 +14,14 @@ def encode(
     pairs: tf.Tensor | None,
     max_seq_length: int | tf.Tensor,
 ) -> dict[str, tf.RaggedTensor]:
-    """Returns `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, unpadded.
+    """Returns `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]` for pairs, without padding.
 
     Args:
       tokenizer: The base's tokenizer.
       texts: The texts, `[rows]`.
-      pairs: The second texts, `[rows]`, or None. A row whose second text is empty still
-        gets its `[SEP]`.
-      max_seq_length: Room for a row, its special tokens included; or an int64 for each row.
+      pairs: The second texts, `[rows]`, or None. An empty second text still gets its `[SEP]`.
+      max_seq_length: The largest number of tokens in a row, including special tokens. It can
+        be a tensor with one int64 per row.
     """
     a = tokenizer.tokenize(texts)
     if pairs is None:
@@ -34,7 +34,7 @@ def encode(
 def join(
     tokenizer: Tokenizer, first: tf.RaggedTensor, second: tf.RaggedTensor | None
 ) -> dict[str, tf.RaggedTensor]:
-    """Puts the special tokens around rows of tokens."""
+    """Adds the special tokens to rows of tokens."""
     rows = first.nrows()
     cls = tf.fill([rows, 1], tokenizer.cls_id)
     sep = tf.fill([rows, 1], tokenizer.sep_id)
@@ -53,14 +53,18 @@ def pad(inputs: dict[str, tf.RaggedTensor]) -> dict[str, tf.Tensor]:
 
 
 def _shares(a: tf.Tensor, b: tf.Tensor, room: int | tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The lengths after cutting the longer text one token at a time; on a tie b is cut."""
+    """Returns how many tokens of each text remain.
+
+    The result is that of BERT's own loop, which cuts one token at a time from the longer text,
+    and from b if both are equally long.
+    """
     half = (room + 1) // 2
     a = tf.minimum(a, tf.maximum(room - b, half))
     return a, tf.minimum(b, room - a)
 
 
 def keep(tokens: tf.RaggedTensor, lengths: tf.Tensor | int) -> tf.RaggedTensor:
-    """Cuts each row to its length."""
+    """Cuts each row to its given length."""
     kept = tf.minimum(tokens.row_lengths(), tf.cast(lengths, tf.int64))
     starts = tokens.row_starts()
     positions = tf.ragged.range(starts, starts + kept)

@@ -1,4 +1,4 @@
-"""A base's vocabulary."""
+"""A base's vocabulary and its tokenizer."""
 
 import collections
 import dataclasses
@@ -9,27 +9,31 @@ import tensorflow_text as tf_text
 
 from adapter_bert_tf.errors import UserError, file_error, some
 
+# A vocabulary is taken for a cased one if at least this share of its tokens has capitals.
 _CAPITALS_OF_CASED = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """The tokens of a base, in the order of their ids, and whether text is lower-cased."""
+    """The tokens of a base in the order of their ids, and whether text is lower-cased."""
 
     tokens: tuple[str, ...]
     lower_case: bool
 
     def index(self, token: str) -> int:
-        """Returns the id of a token that the vocabulary must have."""
+        """Returns the id of a token. Raises `UserError` if the vocabulary does not have it."""
         try:
             return self.tokens.index(token)
         except ValueError:
-            raise UserError(f"the vocabulary has no {token}: not one of BERT's") from None
+            raise UserError(
+                f"the vocabulary has no {token}, so it is not a BERT vocabulary"
+            ) from None
 
     def check_size(self, vocab_size: int, origin: str, may_be_padded: bool = False) -> None:
-        """Refuses a vocabulary that is not the base's.
+        """Refuses a vocabulary that does not have `vocab_size` tokens.
 
-        Hugging Face's tables of embeddings may have more rows than there are tokens.
+        Some of Hugging Face's embedding tables are padded: they have more rows than there are
+        tokens, which `may_be_padded` allows.
         """
         size = len(self.tokens)
         if size > vocab_size or (size < vocab_size and not may_be_padded):
@@ -38,16 +42,16 @@ class Vocabulary:
             )
 
     def describe(self) -> dict[str, object]:
-        """What a task pack keeps of it: enough to tell it from another."""
+        """Returns what a task pack stores to recognise the vocabulary."""
         digest = hashlib.sha256("\n".join(self.tokens).encode()).hexdigest()
         return {"size": len(self.tokens), "sha256": digest, "lower_case": self.lower_case}
 
 
 def read_vocabulary(path: str, lower_case: bool | None = None) -> Vocabulary:
-    """Reads a `vocab.txt`: a token a line.
+    """Reads a `vocab.txt`, which has one token per line.
 
-    Without `lower_case` the tokens tell: a cased vocabulary has many capitals, an uncased one
-    none, but for special tokens such as `[CLS]` and Chinese BERT's `<S>`.
+    If `lower_case` is None, the tokens decide: a cased vocabulary has many capitals. An uncased one
+    has them only in special tokens such as `[CLS]` and Chinese BERT's `<S>`.
     """
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -64,7 +68,7 @@ def read_vocabulary(path: str, lower_case: bool | None = None) -> Vocabulary:
     return Vocabulary(tokens, lower_case)
 
 
-# The original deletes control and format characters, where tf-text takes them for spaces.
+# BERT's own tokenizer deletes control and format characters. tf-text treats them as spaces.
 _DELETED = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}]"
 _SPACES = r"[\s\p{Z}]"
 _CHINESE = (
@@ -73,14 +77,15 @@ _CHINESE = (
 )
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 
-# A word that is longer than this is unknown. tf-text counts bytes, the original characters.
+# BERT's own tokenizer takes words of more characters than this for unknown. tf-text's limit is in
+# bytes, so it gets one that no shorter word can reach, and `tokenize` applies this one.
 _LONGEST_WORD = 200
 _BYTES_IN_A_CHARACTER = 4
 _PRIVATE_USE = range(0xE000, 0xF900)
 
 
 class Tokenizer(tf.Module):
-    """Text to the wordpiece ids of a vocabulary.
+    """Turns text into the wordpiece ids of a vocabulary.
 
     Args:
       vocabulary: The base's vocabulary.
@@ -97,8 +102,8 @@ class Tokenizer(tf.Module):
         vocabulary.index("[UNK]")
         twice = [token for token, n in collections.Counter(vocabulary.tokens).items() if n > 1]
         if twice:
-            raise UserError(f"the vocabulary has tokens twice: {some(twice)}")
-        # No token starts with it, so it is unknown, as it is in a text.
+            raise UserError(f"some tokens are in the vocabulary twice: {some(twice)}")
+        # A character that no token starts with, so that it is tokenized as unknown.
         starts = {token[:1] for token in vocabulary.tokens}
         self._unknown_word = next(c for c in map(chr, _PRIVATE_USE) if c not in starts)
         self._wordpiece = tf_text.FastWordpieceTokenizer(
@@ -108,7 +113,7 @@ class Tokenizer(tf.Module):
         )
 
     def split(self, texts: tf.Tensor) -> tf.Tensor:
-        """Cleans, lower-cases if the vocabulary is, and puts spaces between words."""
+        """Cleans texts, lower-cases them if the base does, and puts spaces between words."""
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
         texts = tf.strings.regex_replace(texts, _DELETED, "")
         texts = tf.strings.regex_replace(texts, _SPACES, " ")
@@ -120,6 +125,10 @@ class Tokenizer(tf.Module):
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of each text, `[texts, (tokens)]`."""
+        return self.tokenize_split(self.split(texts))
+
+    def tokenize_split(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of texts that `split` has returned, `[texts, (tokens)]`."""
         too_long = rf"[^ ]{{{_LONGEST_WORD + 1},}}"
-        words = tf.strings.regex_replace(self.split(texts), too_long, self._unknown_word)
+        words = tf.strings.regex_replace(texts, too_long, self._unknown_word)
         return self._wordpiece.tokenize(words)

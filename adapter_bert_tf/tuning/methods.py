@@ -1,38 +1,88 @@
 """Tuning methods: which variables are trained."""
 
+from __future__ import annotations
+
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import tensorflow as tf
-
+from adapter_bert_tf import options
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, layer_of
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.options import option
 
-METHODS = ("adapters", "full", "top_k", "layer_norm", "head")
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class Method(NamedTuple):
+    """A tuning method.
+
+    Attributes:
+      trains: Whether it trains the variable of the encoder at a path; is given the path, the
+        tuning's options and the number of layers.
+      learning_rate: A rate that suits it. Adapters want larger steps than full fine-tuning.
+    """
+
+    trains: Callable[[str, Tuning, int], bool]
+    learning_rate: float
+
+
+def _trains_adapters(path: str, tuning: Tuning, layers: int) -> bool:
+    trained = is_adapter(path) or (tuning.layer_norms and is_layer_norm(path))
+    return trained and _is_above(path, tuning.from_layer)
+
+
+def _trains_layer_norms(path: str, tuning: Tuning, layers: int) -> bool:
+    return is_layer_norm(path) and _is_above(path, tuning.from_layer)
+
+
+def _trains_top(path: str, tuning: Tuning, layers: int) -> bool:
+    layer = layer_of(path)
+    is_top = layer is not None and layer >= layers - tuning.k
+    return is_top or path.startswith("pooler_transform/")
+
+
+def _is_above(path: str, first: int) -> bool:
+    """Whether a variable is in the layer `first` or above it; all are above 0."""
+    layer = layer_of(path)
+    return not first or (layer is not None and layer >= first)
+
+
+METHODS: dict[str, Method] = {
+    # The adapters and the LayerNorms of the base.
+    "adapters": Method(_trains_adapters, 3e-4),
+    # Everything.
+    "full": Method(lambda *_: True, 5e-5),
+    # The top k Transformer layers and the pooler above them.
+    "top_k": Method(_trains_top, 5e-5),
+    # The LayerNorms of the base.
+    "layer_norm": Method(_trains_layer_norms, 3e-3),
+    # Nothing but the head.
+    "head": Method(lambda *_: False, 3e-3),
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Tuning:
-    """A tuning method; the head is trained by all of them.
+    """A tuning method with its options. Every method trains the head.
 
-    Args:
-      method: What is trained besides the head.
-        `adapters`: the adapters and the LayerNorms of the base.
-        `full`: everything.
-        `top_k`: the top `k` Transformer layers and the pooler above them.
-        `layer_norm`: the LayerNorms.
-        `head`: nothing else.
-      k: Number of layers for `top_k`.
-      layer_norms: Whether `adapters` trains the LayerNorms too.
-      from_layer: For `adapters` and `layer_norm`: nothing below this Transformer layer is
-        trained, so the backward pass ends there.
+    Example:
+      `Tuning("top_k", k=3)`
     """
 
-    method: str = "adapters"
-    k: int = 1
-    layer_norms: bool = True
-    from_layer: int = 0
+    method: str = option(
+        "adapters", "What is trained besides the head.", flag="tuning", choices=METHODS
+    )
+    k: int = option(1, "Number of layers that --tuning=top_k trains.", flag="top_k")
+    layer_norms: bool = option(
+        True, "Train the LayerNorms beside the adapters.", aliases=("train_layer_norms",)
+    )
+    from_layer: int = option(
+        0,
+        "Train no adapters and LayerNorms below this layer; the backward pass ends there.",
+        aliases=("train_from_layer",),
+    )
 
     def __post_init__(self):
         if self.method not in METHODS:
@@ -50,24 +100,17 @@ class Tuning:
             if value > num_layers:
                 raise UserError(f"tuning {name} is beyond the {num_layers} layers of the encoder")
 
+    @property
+    def learning_rate(self) -> float:
+        """A learning rate that suits the method."""
+        return METHODS[self.method].learning_rate
+
     def trained(self, paths: Iterable[str]) -> set[str]:
         """Returns those of a model's `paths` that are trained."""
         paths = list(paths)
-        top = 1 + max((layer_of(path) or 0 for path in paths), default=0)
-        return {path for path in paths if path.startswith("head/") or self._in_base(path, top)}
-
-    def _in_base(self, path: str, layers: int) -> bool:
-        layer = layer_of(path)
-        if self.method == "full":
-            return True
-        if self.method == "top_k":
-            in_top = layer is not None and layer >= layers - self.k
-            return in_top or path.startswith("pooler_transform/")
-        if self.from_layer and (layer is None or layer < self.from_layer):
-            return False
-        if self.method == "adapters":
-            return is_adapter(path) or (self.layer_norms and is_layer_norm(path))
-        return self.method == "layer_norm" and is_layer_norm(path)
+        layers = 1 + max((layer_of(path) or 0 for path in paths), default=0)
+        trains = METHODS[self.method].trains
+        return {path for path in paths if path.startswith("head/") or trains(path, self, layers)}
 
     def count(self, variables: Mapping[str, tf.Variable]) -> tuple[int, int]:
         """Returns the number of trained parameters, and of all."""
@@ -75,11 +118,11 @@ class Tuning:
         return sum(sizes[path] for path in self.trained(sizes)), sum(sizes.values())
 
     def describe(self, variables: Mapping[str, tf.Variable]) -> str:
-        """Says in one line what is trained: method, count, share."""
+        """Says in one line what is trained: method, number, share."""
         trained, total = self.count(variables)
         share = trained / total
         return f"{self.method}: {trained:,} of {total:,} parameters are trained ({share:.2%})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The method as JSON can hold it; `Tuning(**config)` reads it back."""
-        return dataclasses.asdict(self)
+        """Returns the method as JSON can hold it; `Tuning(**it)` reads it back."""
+        return options.in_json(self)

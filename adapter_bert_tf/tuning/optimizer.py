@@ -1,18 +1,20 @@
-"""The learning rate of the original."""
+"""The optimizer of the original program, with its learning rate."""
 
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf import internals
+
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
 class WarmUpAndDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
-    """A line up from 0, then the line down to 0 that started at step 0.
+    """The rate rises linearly from 0, then falls on the line to 0 that started at step 0.
 
-    So after the warm-up the rate goes on below its nominal value, at 0.9 of it with the usual
-    10 %. Updates count from 1: the original's source reads as if from 0, but its graph reads
-    the counter after raising it, as its numbers show to the last digit.
+    So it falls from 0.9 of the nominal value after the usual warm-up of 10 %. Updates count from
+    1. The original's source reads as if they counted from 0, but its graph reads the counter after
+    raising it: its numbers show that to the last digit.
 
     Args:
       learning_rate: The nominal rate.
@@ -27,7 +29,7 @@ class WarmUpAndDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_steps = warmup_steps
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
-        """Returns the rate for the update after `step` earlier ones."""
+        """Returns the rate of the update that follows `step` earlier ones."""
         update = tf.cast(step, tf.float32) + 1.0
         decay = tf.maximum(1.0 - update / self.steps, 0.0)
         warmup = update / max(self.warmup_steps, 1)
@@ -45,7 +47,7 @@ class WarmUpAndDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
 class BertAdam(tf_keras.optimizers.AdamW):
     """Adam with decoupled weight decay and without bias correction, as BERT was trained.
 
-    LayerNorms and biases don't decay. Keras's and Model Garden's optimizers correct the bias,
+    LayerNorms and biases don't decay. The optimizers of Keras and Model Garden correct the bias,
     which makes the first steps larger.
     """
 
@@ -54,10 +56,9 @@ class BertAdam(tf_keras.optimizers.AdamW):
         self.exclude_from_weight_decay(var_names=["layer_norm", "bias"])
 
     def update_step(self, gradient, variable):
-        # As in the original, a word that is absent from the batch still has its moments decay.
+        # A dense gradient: in the original, moments also decay for words that a batch lacks.
         gradient = tf.convert_to_tensor(gradient)
-        index = self._index_dict[self._var_key(variable)]
-        mean, variance = self._momentums[index], self._velocities[index]
+        mean, variance = internals.adam_moments(self, variable)
         mean.assign_add((gradient - mean) * (1 - self.beta_1))
         variance.assign_add((tf.square(gradient) - variance) * (1 - self.beta_2))
         rate = tf.cast(self.learning_rate, variable.dtype)
@@ -67,7 +68,7 @@ class BertAdam(tf_keras.optimizers.AdamW):
 def create_optimizer(learning_rate: float, steps: int, warmup_steps: int) -> BertAdam:
     """Returns the original's optimizer for a training of `steps` steps.
 
-    The gradient's global norm is cut at 1.
+    The gradient's global norm is clipped at 1.
     """
     return BertAdam(
         WarmUpAndDecay(learning_rate, steps, warmup_steps),

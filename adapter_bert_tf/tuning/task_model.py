@@ -1,24 +1,27 @@
-"""The model of a task."""
-
-import itertools
+"""The Keras model of a task: an encoder, a head on it, and what of them is trained."""
 
 import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
-from adapter_bert_tf.encoder.variables import leaves
+from adapter_bert_tf.encoder.variables import variables_by_path
 from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
 from adapter_bert_tf.tuning.methods import Tuning
 
-# Nothing in a step needs AutoGraph, and to convert all of Model Garden's layers takes it seconds.
-_as_it_is = tf.autograph.experimental.do_not_convert
+# Nothing in a step needs AutoGraph, and converting all of Model Garden's layers takes seconds.
+_unconverted = tf.autograph.experimental.do_not_convert
 
 
+@tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
 class TaskModel(tf_keras.Model):
     """An encoder with a head on it, and what of them is trained.
 
-    Its steps are not converted by AutoGraph: a head, loss or metric of one's own has to use
-    `tf.cond` where it depends on a tensor.
+    What is trained is decided by variable, not by layer: `trainable_variables` are exactly those
+    that the tuning method names.
+
+    Its steps are not converted by AutoGraph: a head, loss or metric of your own has to use
+    `tf.cond` where it depends on the value of a tensor.
 
     Args:
       encoder: The encoder, from `load_encoder`.
@@ -36,73 +39,96 @@ class TaskModel(tf_keras.Model):
       ```
     """
 
-    def __init__(self, encoder: AdapterBertEncoder, head: Head, tuning: Tuning = Tuning()):
-        super().__init__(name="task")
+    def __init__(
+        self,
+        encoder: AdapterBertEncoder,
+        head: Head,
+        tuning: Tuning = Tuning(),
+        name: str = "task",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
         self.encoder = encoder
         self.encoder.ensure_built()
+        self.tuning = tuning
         self.set_head(head)
         self.set_tuning(tuning)
+        self.built = True
 
     def set_head(self, head: Head) -> None:
-        """Puts another head on the encoder; the model has to be compiled anew to be trained."""
+        """Puts another head on the encoder; compile the model again to train it."""
         head.ensure_built(self.encoder.hidden_size)
         self.head = head
         self._forget_traces()
 
     def set_tuning(self, tuning: Tuning) -> None:
-        """Makes exactly what `tuning` trains trainable; the model has to be compiled anew.
-
-        The optimizer keeps state for what it trained before.
-        """
+        """Makes exactly what `tuning` trains trainable; compile the model again to train it."""
         tuning.check(self.encoder.num_layers, has_adapters=self.encoder.adapter is not None)
+        shared = tuning.trained(self.variables_by_path()) & getattr(self.encoder, "shared", set())
+        if shared:
+            raise ValueError(
+                f"tuning {tuning.method!r} would train {min(shared)}, which other tasks share"
+            )
         self.tuning = tuning
-        trained = tuning.trained(self.variables_by_path())
-        self.trainable = True
-        for layer, variables in self._leaves():
-            layer.trainable = not trained.isdisjoint(variables)
         self._forget_traces()
 
     def _forget_traces(self) -> None:
-        """Makes Keras trace anew, where it would go on with the graphs of before."""
+        """Makes Keras trace again, because it would go on with graphs that are out of date."""
         self.train_function = self.test_function = self.predict_function = None
+        names = (IDS, MASK, SEGMENTS)
         self.forward = tf.function(
-            lambda inputs: self(inputs, training=False), reduce_retracing=True, autograph=False
+            lambda inputs: self(inputs, training=False),
+            [{name: tf.TensorSpec([None, None], tf.int32, name) for name in names}],
+            autograph=False,
         )
 
     def call(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
-        return self.head(self.encoder(inputs, output_range=self.head.tokens_read))
+        encoded = self.encoder(inputs, output_range=self.head.tokens_read)
+        return self.head({**encoded, MASK: inputs[MASK]})
 
     def variables_by_path(self) -> dict[str, tf.Variable]:
-        """All variables: the encoder's under their own paths, the head's below `head/`."""
-        return {path: variable for _, own in self._leaves() for path, variable in own.items()}
+        """Returns all variables: the encoder's by their paths, the head's below `head/`."""
+        return variables_by_path(self.encoder) | variables_by_path(self.head, "head/")
 
-    def _leaves(self):
-        return itertools.chain(leaves(self.encoder), leaves(self.head, "head/"))
+    @property
+    def trainable_weights(self) -> list[tf.Variable]:
+        if not self.trainable or not hasattr(self, "head"):
+            return []
+        variables = self.variables_by_path()
+        trained = self.tuning.trained(variables)
+        return [variable for path, variable in variables.items() if path in trained]
+
+    @property
+    def non_trainable_weights(self) -> list[tf.Variable]:
+        if not hasattr(self, "head"):
+            return []
+        trained = {id(variable) for variable in self.trainable_weights}
+        return [each for each in self.variables_by_path().values() if id(each) not in trained]
 
     def make_train_function(self, force=False):
-        # Before the step is traced: one that makes variables is traced twice.
+        # Before the step is traced: a step that creates variables is traced twice.
         self.build_optimizer()
         return super().make_train_function(force)
 
     def build_optimizer(self) -> None:
-        """Makes the optimizer's variables, if nothing has done so yet."""
+        """Creates the optimizer's variables, if nothing has done so yet."""
         # Outside of the scope, all devices would share the moments, and each would update them.
         with self.distribute_strategy.scope():
             self.optimizer.build(self.trainable_variables)
 
-    @_as_it_is
+    @_unconverted
     def test_step(self, data):
         return super().test_step(data)
 
-    @_as_it_is
+    @_unconverted
     def predict_step(self, data):
         return super().predict_step(data)
 
-    @_as_it_is
+    @_unconverted
     def train_step(self, data):
-        """Keras's step, with a tape that watches only what is trained.
+        """Does Keras's step with a tape that watches only what is trained.
 
-        The default tape watches frozen variables as well, and so records all that they feed.
+        The default tape also watches frozen variables, and so records everything they feed.
         """
         inputs, labels, weights = tf_keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -110,7 +136,29 @@ class TaskModel(tf_keras.Model):
             outputs = self(inputs, training=True)
             loss = self.compute_loss(inputs, labels, outputs, weights)
         gradients = self.optimizer.compute_gradients(loss, self.trainable_variables, tape)
-        # A span head leaves the pooler without one, a head on the first token the last layer's bias
-        # of keys. Keras would warn at each start.
+        # Some variables have no gradient: the pooler under a span head, the bias of the last
+        # layer's keys under a head on the first token. Keras would warn at each start.
         self.optimizer.apply_gradients([pair for pair in gradients if pair[0] is not None])
         return self.compute_metrics(inputs, labels, outputs, weights)
+
+    def get_build_config(self):
+        """Returns nothing: the constructor builds the model."""
+
+    def get_compile_config(self):
+        """Returns nothing: the loss is a method of the head, which Keras can't save."""
+
+    def get_config(self):
+        return {
+            "name": self.name,
+            "encoder": tf_keras.utils.serialize_keras_object(self.encoder),
+            "head": tf_keras.utils.serialize_keras_object(self.head),
+            "tuning": self.tuning.to_dict(),
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        encoder, head = (
+            tf_keras.utils.deserialize_keras_object(config[name], custom_objects)
+            for name in ("encoder", "head")
+        )
+        return cls(encoder, head, Tuning(**config["tuning"]), name=config["name"])

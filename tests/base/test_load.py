@@ -90,8 +90,6 @@ def _larger_models(bert):
     """Model Garden's models around an encoder with the tiny BERT's weights."""
     plain = load_encoder(bert, None)
     sizes = {**plain.get_config(), "inner_activation": gelu}
-    for name in ("adapter", "norm_epsilon"):
-        del sizes[name]
     encoder = networks.BertEncoderV2(**sizes)
     encoder(tiny.inputs())
     for path, variable in variables_by_path(encoder).items():
@@ -147,6 +145,7 @@ def test_hub_handle_is_downloaded(bert, hub_model, tmp_path, monkeypatch):
         # A preset is a name for such a handle.
         monkeypatch.setitem(HUB_PRESETS, "bert-tiny", handle)
         encoder = load_encoder("bert-tiny", None)
+        assert encoder.base.origin == "bert-tiny"
         with pytest.raises(UserError, match="missing.tar.gz"):
             load_encoder(handle.replace("model.tar.gz", "missing.tar.gz"))
         server.shutdown()
@@ -231,7 +230,7 @@ def test_a_cut_hub_model_is_told(hub_model, tmp_path):
 
 
 def test_a_configuration_without_a_checkpoint_is_told(bert, hub_model):
-    with pytest.raises(UserError, match="goes with a checkpoint only"):
+    with pytest.raises(UserError, match="only a checkpoint takes a configuration"):
         load_encoder(hub_model, None, config_file=f"{bert}/bert_config.json")
 
 
@@ -311,7 +310,8 @@ def test_unknown_names_are_told(bert, told):
 
 
 def test_folders_without_a_bert_are_told(tmp_path):
-    with pytest.raises(UserError, match="holds no BERT"):
+    told = r"holds no BERT: expected saved_model.pb or bert_model.ckpt.\* or config.json"
+    with pytest.raises(UserError, match=told):
         load_encoder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UserError, match="pickled weights"):

@@ -63,6 +63,7 @@ def test_minilm_is_the_bert_in_its_file(folder):
 
 def test_minilm_has_its_vocabulary_and_its_settings(folder):
     base = load_encoder("minilm").base
+    assert base.origin == "minilm"
     assert len(base.vocabulary.tokens) == base.config.vocab_size == 30522
     assert base.vocabulary.lower_case is True
     assert base.config.inner_activation == "gelu_erf"

@@ -7,7 +7,7 @@ import tensorflow as tf
 from adapter_bert_tf import UserError
 from adapter_bert_tf.data.examples import Examples
 from adapter_bert_tf.data.records import LABELS, cached_records, read_records
-from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
+from adapter_bert_tf.text.inputs import IDS, SEGMENTS
 from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b")
@@ -26,10 +26,11 @@ def test_records_have_the_originals_features_without_padding(tmp_path, tokenizer
     path = _cached(tmp_path, tokenizer, Examples(["a b", "a"], ["b", "b b"], [1, 0]))
     examples = [tf.train.Example.FromString(r.numpy()) for r in tf.data.TFRecordDataset(path)]
     features = examples[1].features.feature
-    assert set(features) == {IDS, MASK, SEGMENTS, LABELS}
-    assert list(features[IDS].int64_list.value) == [2, 4, 3, 5, 5, 3]
-    assert list(features[SEGMENTS].int64_list.value) == [0, 0, 0, 1, 1, 1]
-    assert list(features[LABELS].int64_list.value) == [0]
+    assert set(features) == {"input_ids", "input_mask", "segment_ids", "label_ids"}
+    assert list(features["input_ids"].int64_list.value) == [2, 4, 3, 5, 5, 3]
+    assert list(features["input_mask"].int64_list.value) == [1] * 6
+    assert list(features["segment_ids"].int64_list.value) == [0, 0, 0, 1, 1, 1]
+    assert list(features["label_ids"].int64_list.value) == [0]
 
 
 def test_what_is_written_is_read(tmp_path, tokenizer):
@@ -39,9 +40,15 @@ def test_what_is_written_is_read(tmp_path, tokenizer):
     assert columns[IDS].to_list() == [[2, 4, 5, 3], [2, 3], [2, 5, 3]]
     assert columns[LABELS].numpy().tolist() == [2, 0, 1]
     values = Examples(["a", "b"], None, [2.5, 3.0])
-    columns = read_records(_cached(tmp_path, tokenizer, values), regression=True)
+    columns = read_records(_cached(tmp_path, tokenizer, values), tf.float32)
     assert columns[LABELS].numpy().tolist() == [2.5, 3.0]
     assert LABELS not in read_records(_cached(tmp_path, tokenizer, Examples(["a"], None, None)))
+
+
+def test_a_row_can_have_several_labels(tmp_path, tokenizer):
+    labels = [[0, 1, 1], [1, 0, 0]]
+    columns = read_records(_cached(tmp_path, tokenizer, Examples(["a", "b"], None, labels)))
+    assert columns[LABELS].numpy().tolist() == labels
 
 
 def test_the_cache_knows_all_that_matters(tmp_path, tokenizer):
@@ -70,16 +77,17 @@ def test_records_of_the_original_are_read(tmp_path):
     with tf.io.TFRecordWriter(path) as writer:
         for real in (1, 1, 0):
             features = {
-                IDS: feature(2, 4, 3, 0, 0),
-                MASK: feature(1, 1, 1, 0, 0),
-                SEGMENTS: feature(0, 0, 0, 0, 0),
-                LABELS: feature(1),
+                "input_ids": feature(2, 4, 3, 0, 0),
+                "input_mask": feature(1, 1, 1, 0, 0),
+                "segment_ids": feature(0, 0, 0, 0, 0),
+                "label_ids": feature(1),
                 "is_real_example": feature(real),
             }
             example = tf.train.Example(features=tf.train.Features(feature=features))
             writer.write(example.SerializeToString())
     columns = read_records(path)
     assert columns[IDS].to_list() == [[2, 4, 3]] * 2
+    assert columns[SEGMENTS].to_list() == [[0, 0, 0]] * 2
     assert columns[LABELS].numpy().tolist() == [1, 1]
 
 

@@ -6,9 +6,10 @@ import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import networks
 
-from adapter_bert_tf import AdapterBertEncoder, AdapterConfig, load_encoder
+from adapter_bert_tf import AdapterBertEncoder, AdapterConfig, internals, load_encoder
+from adapter_bert_tf.encoder import fast
 from adapter_bert_tf.encoder.activations import gelu
-from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
+from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
 from tests import tiny
 
 SIZES = {
@@ -122,14 +123,17 @@ def test_serializes_as_a_keras_layer():
     assert again.adapter == encoder.adapter
 
 
-def test_variables_and_checkpoints_are_model_gardens(tmp_path):
+@pytest.mark.parametrize("built", [True, False], ids=["built", "restored_before_the_first_call"])
+def test_variables_and_checkpoints_are_model_gardens(tmp_path, built):
     theirs, ours = _pair()
     names = {path: v.shape for path, v in variables_by_path(theirs).items()}
     assert {path: v.shape for path, v in variables_by_path(ours).items()} == names
     saved = tf.train.Checkpoint(encoder=theirs).save(str(tmp_path / "ckpt"))
     fresh = AdapterBertEncoder(**SIZES)
-    fresh.ensure_built()
+    if built:
+        fresh.ensure_built()
     status = tf.train.Checkpoint(encoder=fresh).restore(saved)
+    fresh.ensure_built()
     status.assert_existing_objects_matched()
     np.testing.assert_allclose(
         fresh(tiny.inputs())["pooled_output"], theirs(tiny.inputs())["pooled_output"], atol=1e-6
@@ -139,7 +143,8 @@ def test_variables_and_checkpoints_are_model_gardens(tmp_path):
 def test_the_mask_has_no_copy_for_each_query():
     encoder = AdapterBertEncoder(**SIZES)
     mask = tf.constant(tiny.inputs()["input_mask"])
-    found = encoder._attention_mask_layer(tf.zeros([*mask.shape, tiny.WIDTH]), mask)
+    layer = internals.get_encoder_layer(encoder, "mask")
+    found = layer(tf.zeros([*mask.shape, tiny.WIDTH]), mask)
     np.testing.assert_array_equal(found, mask[:, tf.newaxis])
 
 
@@ -156,7 +161,8 @@ def test_hidden_dropout_follows_the_attention_too():
     """BERT drops the attention's output at the hidden rate; Model Garden at the attention's."""
     encoder = AdapterBertEncoder(**SIZES, output_dropout=0.5, attention_dropout=0.0)
     encoder.ensure_built()
-    assert encoder.transformer_layers[0]._attention_dropout.rate == 0.5
+    layers = internals.get_block_layers(encoder.transformer_layers[0])
+    assert layers["attention_dropout"].rate == 0.5
 
 
 def test_base_products_are_2d(bert):
@@ -169,3 +175,73 @@ def test_base_products_are_2d(bert):
     # Only the attention itself, which has no weights, is on more axes.
     assert types.count("BatchMatMulV2") == 2 * tiny.LAYERS
     assert "Einsum" not in types
+
+
+@pytest.mark.parametrize("design", [None, *DESIGNS], ids=str)
+@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"output_range": 1}], ids=str)
+def test_fast_layers_compute_what_the_plain_ones_do(design, options):
+    adapter = None if design is None else AdapterConfig(size=4, init_scale=0.3, **design)
+    rates = {"output_dropout": 0.0, "attention_dropout": 0.0}
+    encoders = []
+    for on in (True, False):
+        with fast.switched(on):
+            encoders.append(AdapterBertEncoder(adapter=adapter, **SIZES, **rates, **options))
+            encoders[-1].ensure_built()
+    quick, plain = encoders
+    values = variables_by_path(quick)
+    assert values.keys() == variables_by_path(plain).keys()
+    for path, variable in variables_by_path(plain).items():
+        variable.assign(values[path])
+    results = []
+    for encoder in encoders:
+        with tf.GradientTape() as tape:
+            outputs = encoder(tiny.inputs(), training=True)["sequence_output"]
+            loss = tf.reduce_sum(tf.sin(outputs))
+        variables = variables_by_path(encoder)
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+        results.append({"output": outputs, **gradients})
+    for name, expected in results[1].items():
+        found = tf.convert_to_tensor(results[0][name])
+        # Gradients go up to hundreds here. That of a key's bias is 0, but for rounding.
+        expected = tf.convert_to_tensor(expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3, err_msg=name)
+
+
+def test_without_the_fast_layers_all_but_adapters_is_kerass_and_model_gardens():
+    with fast.switched(on=False):
+        encoder = AdapterBertEncoder(adapter=AdapterConfig(size=4, parallel=True), **SIZES)
+        encoder.ensure_built()
+    modules = {type(layer).__module__ for layer in internals.sublayers(encoder, recursive=True)}
+    assert not [name for name in modules if name.startswith("adapter_bert_tf.encoder.fast")]
+    graph = tf.function(lambda x: encoder(x, training=True)).get_concrete_function(tiny.inputs())
+    # Nothing is compiled by XLA, which a GPU may lack the tools for.
+    functions = graph.graph.as_graph_def().library.function
+    assert not [each for each in functions if each.attr["_XlaMustCompile"].b]
+
+
+@pytest.mark.parametrize("devices", [["GPU"], []])
+def test_fast_layers_are_for_the_cpu(devices, monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: devices)
+    assert fast.is_on() == (not devices)
+
+
+def test_encoders_can_share_the_variables_of_the_base(bert):
+    first = load_encoder(bert, AdapterConfig(size=4))
+    shared = {
+        path: variable
+        for path, variable in variables_by_path(first).items()
+        if not is_adapter(path) and not is_layer_norm(path)
+    }
+    second = AdapterBertEncoder(
+        adapter=AdapterConfig(size=8, layers=[1]), **first.base.config.encoder_arguments()
+    )
+    second.ensure_built(shared)
+    own = {
+        path
+        for path, variable in variables_by_path(second).items()
+        if shared.get(path) is not variable
+    }
+    assert own
+    assert all(is_adapter(path) or is_layer_norm(path) for path in own)
+    with pytest.raises(ValueError, match="can't be shared"):
+        AdapterBertEncoder(**{**SIZES, "num_layers": 1}).ensure_built(shared)

@@ -1,65 +1,57 @@
 import numpy as np
 import pytest
-import tensorflow as tf
-from scipy.special import log_softmax
+import tf_keras
 
-from adapter_bert_tf import ClassificationHead, RegressionHead, SpanHead
-from adapter_bert_tf.heads.kinds import HEADS, make_head
-
-
-@pytest.fixture
-def encoded():
-    random = np.random.default_rng(0)
-    return {
-        "pooled_output": tf.constant(random.normal(size=[4, 6]), tf.float32),
-        "sequence_output": tf.constant(random.normal(size=[4, 9, 6]), tf.float32),
-    }
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.kinds import HEADS, TEXT_HEADS, make_head
+from tests.heads.encoded import WIDTH, encoded
 
 
-def test_classification_is_cross_entropy_on_the_pooled_output(encoded):
-    head = ClassificationHead(classes=3)
-    logits = head(encoded)
-    dense = head.output_layer
-    np.testing.assert_allclose(logits, encoded["pooled_output"] @ dense.kernel, atol=1e-6)
-    labels = np.array([0, 2, 1, 1])
-    expected = -log_softmax(logits, axis=-1)[np.arange(4), labels]
-    np.testing.assert_allclose(head.loss(labels, logits), expected, atol=1e-6)
-    np.testing.assert_allclose(head.loss(labels[:, None], logits), expected, atol=1e-6)
-
-
-def test_regression_is_squared_error(encoded):
-    head = RegressionHead()
-    values = head(encoded)
-    assert values.shape == [4]
-    np.testing.assert_allclose(head.loss(values + 2, values), [4] * 4, atol=1e-5)
-
-
-def test_span_is_the_mean_of_start_and_end(encoded):
-    head = SpanHead()
-    logits = head(encoded).numpy()
-    assert logits.shape == (4, 9, 2)
-    labels = np.array([[0, 3], [8, 8], [2, 1], [5, 6]])
-    rows = np.arange(4)
-    start = log_softmax(logits[..., 0], axis=-1)[rows, labels[:, 0]]
-    end = log_softmax(logits[..., 1], axis=-1)[rows, labels[:, 1]]
-    np.testing.assert_allclose(head.loss(labels, logits), -(start + end) / 2, atol=1e-6)
-
-
-def test_dropout_is_applied_once_and_only_in_training(encoded):
-    head = ClassificationHead(classes=3, dropout=0.5)
-    ones = {"pooled_output": tf.ones([400, 6])}
-    head(ones)
-    head.output_layer.kernel.assign(tf.eye(6, 3))
-    assert set(np.unique(head(ones, training=True))) == {0.0, 2.0}
-    np.testing.assert_array_equal(head(ones), tf.ones([400, 3]))
+def _settings(kind: str) -> dict:
+    return {"classes": 3, "dropout": 0.2} if kind == "classification" else {}
 
 
 @pytest.mark.parametrize("kind", HEADS)
-def test_settings_make_the_same_head(kind, encoded):
-    head = make_head(kind, {"classes": 3} if kind == "classification" else {})
+def test_settings_make_the_same_head(kind):
+    head = make_head(kind, _settings(kind))
     again = make_head(kind, head.settings())
     assert again.settings() == head.settings()
     assert type(again) is HEADS[kind]
-    assert again(encoded).shape == head(encoded).shape
+    assert HEADS[kind].kind == kind
+    assert again(encoded()).shape == head(encoded()).shape
     assert not head.output_layer.bias.numpy().any()
     assert np.abs(head.output_layer.kernel).max() <= 0.04
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_a_head_is_built_before_it_is_called(kind):
+    head = make_head(kind, _settings(kind))
+    head.ensure_built(WIDTH)
+    kernel = head.output_layer.kernel
+    head(encoded())
+    assert head.output_layer.kernel is kernel
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_keras_knows_the_head(kind):
+    head = make_head(kind, _settings(kind))
+    config = tf_keras.utils.serialize_keras_object(head)
+    again = tf_keras.utils.deserialize_keras_object(config)
+    assert type(again) is type(head)
+    assert (again.name, again.settings()) == (head.name, head.settings())
+    assert type(head).from_config(head.get_config()).settings() == head.settings()
+
+
+@pytest.mark.parametrize("kind", TEXT_HEADS)
+def test_heads_on_texts_share_a_signature_and_have_their_metrics(kind):
+    head = TEXT_HEADS[kind]
+    assert (head.signature, head.request) == (Head.signature, Head.request)
+    assert set(head.default_metrics) <= set(head.metrics)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"), [("poet", {}), (None, {}), (["span"], {}), ("span", None), ("span", [])]
+)
+def test_unknown_kinds_are_told_with_the_known_ones(kind, settings):
+    with pytest.raises(ValueError, match="is unknown; known are regression, classification, span"):
+        make_head(kind, settings)

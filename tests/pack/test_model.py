@@ -26,6 +26,8 @@ from adapter_bert_tf import (
     read_pack,
     save_pack,
 )
+from adapter_bert_tf.encoder.variables import variables_by_path
+from adapter_bert_tf.pack.model import share_encoder
 from adapter_bert_tf.pack.pack import DESCRIPTION, write_pack
 from tests import tiny
 
@@ -359,3 +361,42 @@ def test_size_for_bert_base(pack, tmp_path):
     }
     write_pack(tmp_path / "base", read_pack(pack), tuned)
     assert sum(path.stat().st_size for path in (tmp_path / "base").iterdir()) < 9.8e6
+
+
+def _sharing(encoder, pack) -> TaskModel:
+    return load_pack(share_encoder(encoder, read_pack(pack), str(pack)), pack)
+
+
+def test_an_encoder_shares_all_that_its_pack_does_not_bring(bert, tuned, pack, tmp_path):
+    owner = load_encoder(bert, None)
+    model = _sharing(owner, pack)
+    np.testing.assert_array_equal(_answers(model), _answers(tuned))
+    owned, variables = variables_by_path(owner), model.variables_by_path()
+    brought = set(read_pack(pack).variables)
+    assert brought & owned.keys()
+    for path, variable in variables.items():
+        assert (variable is owned.get(path)) == (path not in brought), path
+
+
+@pytest.mark.parametrize("who", ["owner", "sharer"])
+def test_what_is_shared_is_neither_tuned_nor_replaced(bert, pack, tmp_path, who):
+    save_pack(_tuned(bert, tuning=Tuning("full")), tmp_path / "full")
+    owner = TaskModel(load_encoder(bert, ADAPTER), ClassificationHead(3))
+    sharer = _sharing(owner.encoder, pack)
+    model = {"owner": owner, "sharer": sharer}[who]
+    with _unchanged(owner), _unchanged(sharer):
+        with pytest.raises(ValueError, match="would train .* which other tasks share"):
+            model.set_tuning(Tuning("full"))
+        with pytest.raises(UserError, match="full: would change what other tasks share"):
+            load_pack(model, tmp_path / "full")
+    # What each has for itself can still be trained.
+    before = _answers(owner if who == "sharer" else sharer)
+    model.set_tuning(Tuning())
+    _tune(model, LABELS[3])
+    np.testing.assert_array_equal(_answers(owner if who == "sharer" else sharer), before)
+
+
+def test_packs_of_another_base_do_not_share(pack, tmp_path):
+    other = load_encoder(tiny.write_google_bert(tmp_path / "other", seed=9), None)
+    with pytest.raises(UserError, match="tuned on another base"):
+        _sharing(other, pack)

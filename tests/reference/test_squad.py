@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapter_bert_tf.base.load import find_base
-from adapter_bert_tf.squad.answers import Decoding, find_answers
+from adapter_bert_tf.squad.decoder import Decoding, find_answers
 from adapter_bert_tf.squad.questions import read_squad, to_predict, to_train
 from adapter_bert_tf.squad.records import span_features
 from adapter_bert_tf.squad.windows import WindowSizes, to_windows

@@ -1,19 +1,27 @@
 """Runs in this process; the program is tested from outside in test_run_classifier.py."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
-from adapter_bert_tf import UserError
+from adapter_bert_tf import (
+    ClassificationHead,
+    Task,
+    TaskModel,
+    Tuning,
+    UserError,
+    load_encoder,
+    load_task,
+    save_pack,
+)
 from adapter_bert_tf.data.examples import Examples
 from adapter_bert_tf.data.records import cached_records
-from adapter_bert_tf.run.classifier import ClassifierRun
-from adapter_bert_tf.run.classifier_settings import ClassifierSettings
+from adapter_bert_tf.run.classifier import run_classifier
+from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
-from adapter_bert_tf.tuning.methods import Tuning
 from tests import tiny
 
 
@@ -25,39 +33,71 @@ def still(tmp_path_factory) -> str:
     )
 
 
-@pytest.fixture
-def settings(tmp_path, still) -> dict:
+def _write(folder: pathlib.Path) -> None:
     rows = [f"w{i % 20 + 20 * (i % 2)} w{i % 7},{'no' if i % 2 else 'yes'}" for i in range(50)]
-    for name in ("train", "dev", "test"):
-        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    values = [f"w{i % 40} w{i % 7},{i % 9 / 4}" for i in range(50)]
+    for name in ("train", "dev"):
+        (folder / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+        (folder / f"{name}_values.csv").write_text("\n".join(["text,score", *values]) + "\n")
+    texts = [row.split(",")[0] for row in rows]
+    (folder / "test.csv").write_text("\n".join(["text", *texts]) + "\n")
+
+
+def _settings(folder: pathlib.Path, bert: str) -> dict:
     return {
-        "train_file": f"{tmp_path}/train.csv",
-        "dev_file": f"{tmp_path}/dev.csv",
-        "bert": still,
+        "train_file": f"{folder}/train.csv",
+        "dev_file": f"{folder}/dev.csv",
+        "bert": bert,
         "max_seq_length": 16,
         "train_batch_size": 8,
         "num_train_epochs": 2.0,
         "learning_rate": 3e-3,
-        "cache_dir": f"{tmp_path}/cache",
+        "cache_dir": f"{folder}/cache",
     }
 
 
-def _run(folder, strategy=None, **settings) -> list[dict]:
-    tf_keras.utils.set_random_seed(0)
-    run = ClassifierRun(
-        ClassifierSettings(output_dir=str(folder), **settings),
-        strategy or tf.distribute.get_strategy(),
-    )
-    assert run.run()
+@pytest.fixture
+def settings(tmp_path, still) -> dict:
+    _write(tmp_path)
+    return _settings(tmp_path, still)
+
+
+def _run(folder, strategy=None, **settings) -> Task:
+    task = run_classifier(ClassifierSettings(output_dir=str(folder), **settings), strategy)
+    assert task is not None
+    return task
+
+
+def _history(folder: pathlib.Path) -> list[dict]:
     return json.loads((folder / "history.json").read_text())["epochs"]
 
 
-def test_two_devices_follow_the_loss_of_one(settings, tmp_path, two_devices):
-    one = _run(tmp_path / "one", **settings)
-    two = _run(tmp_path / "two", two_devices, **settings)
-    losses = [[epoch["loss"] for epoch in epochs] for epochs in (one, two)]
-    np.testing.assert_allclose(*losses, atol=1e-4)
-    assert one[-1]["accuracy"] == two[-1]["accuracy"]
+def _losses(folder: pathlib.Path) -> list[float]:
+    return [epoch["train"]["loss"] for epoch in _history(folder)]
+
+
+def _results(folder: pathlib.Path) -> dict:
+    return json.loads((folder / "eval_results.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, still) -> tuple[pathlib.Path, dict, Task]:
+    """The folder of a run on texts, its settings, and its task."""
+    data = tmp_path_factory.mktemp("data")
+    _write(data)
+    settings = {**_settings(data, still), "test_file": f"{data}/test.csv"}
+    parts = {"do_train": True, "do_eval": True, "do_predict": True}
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    return folder, settings, _run(folder, **settings, **parts)
+
+
+def test_two_devices_and_padding_follow_the_loss_of_one(finished, tmp_path, two_devices):
+    folder, settings, _ = finished
+    _run(tmp_path / "two", two_devices, **settings)
+    _run(tmp_path / "padded", pad_to_max=True, **settings)
+    for other in ("two", "padded"):
+        np.testing.assert_allclose(_losses(tmp_path / other), _losses(folder), atol=1e-4)
+        assert _history(tmp_path / other)[-1]["dev"] == _history(folder)[-1]["dev"]
 
 
 @pytest.mark.parametrize(
@@ -70,73 +110,156 @@ def test_two_devices_follow_the_loss_of_one(settings, tmp_path, two_devices):
     ],
 )
 def test_every_method_runs(settings, tmp_path, method):
-    epochs = _run(tmp_path / method, adapter=None, tuning=Tuning(method), **settings)
-    assert epochs[1]["loss"] < epochs[0]["loss"]
+    task = _run(tmp_path / method, adapter=None, tuning=Tuning(method), **settings)
+    losses = _losses(tmp_path / method)
+    assert losses[1] < losses[0]
+    assert task.model.tuning == Tuning(method)
 
 
-def test_padding_changes_nothing_but_the_time(settings, tmp_path):
-    buckets = _run(tmp_path / "buckets", **settings)
-    padded = _run(tmp_path / "padded", pad_to_max=True, **settings)
-    losses = [[epoch["loss"] for epoch in epochs] for epochs in (buckets, padded)]
-    np.testing.assert_allclose(*losses, atol=1e-4)
+def test_what_a_run_returns_is_what_it_wrote(finished):
+    folder, settings, task = finished
+    history = _history(folder)
+    assert task.metrics == _results(folder)["metrics"]
+    assert task.metrics["accuracy"] == max(epoch["dev"]["accuracy"] for epoch in history)
+    assert (task.name, task.labels) == ("train", ("no", "yes"))
+    assert task.evaluate(settings["dev_file"]) == pytest.approx(task.metrics)
+    with open(settings["test_file"]) as file:
+        texts = file.read().splitlines()[1:]
+    found = [each.probabilities for each in task.predict(texts)]
+    np.testing.assert_allclose(found, np.loadtxt(folder / "test_results.tsv"), atol=1e-5)
+    # The pack says the same.
+    loaded = load_task(folder / "pack")
+    assert loaded.metrics == task.metrics
+    np.testing.assert_allclose([each.probabilities for each in loaded.predict(texts)], found)
 
 
-def test_without_an_evaluation_set_the_last_epoch_is_kept(settings, tmp_path):
-    settings.pop("dev_file")
-    epochs = _run(tmp_path / "run", **settings)
-    assert [set(epoch) for epoch in epochs] == [{"loss"}, {"loss"}]
-    assert (tmp_path / "run" / "pack" / "pack.json").exists()
+def test_without_an_evaluation_the_last_epoch_is_kept(settings, tmp_path):
+    task = _run(tmp_path / "run", do_train=True, **settings)
+    assert [epoch["dev"] for epoch in _history(tmp_path / "run")] == [{}, {}]
+    assert task.metrics == {}
+    assert load_task(tmp_path / "run" / "pack").metrics == {}
 
 
-def _again(folder, **settings) -> ClassifierRun:
-    run = ClassifierRun(
-        ClassifierSettings(output_dir=str(folder), **settings), tf.distribute.get_strategy()
-    )
-    assert run.run()
-    return run
+def test_evaluation_alone_takes_the_runs_pack_and_keeps_its_results(finished, tmp_path):
+    folder, settings, _ = finished
+    with pytest.raises(UserError, match="--pack: nothing is trained, and .*run/pack is not there"):
+        _run(tmp_path / "run", do_eval=True, **settings)
+    before = _results(folder)
+    again = _run(folder, do_eval=True, **settings)
+    after = _results(folder)
+    assert after["metrics"] == again.metrics == before["metrics"]
+    assert (after["steps"], after["epochs"]) == (before["steps"], before["epochs"])
 
 
-def test_evaluation_alone_takes_the_runs_pack_and_keeps_its_results(settings, tmp_path):
-    with pytest.raises(UserError, match="nothing is trained"):
-        _again(tmp_path / "run", do_train=False, **settings)
-    _run(tmp_path / "run", **settings)
-    before = json.loads((tmp_path / "run" / "eval_results.json").read_text())
-    _again(tmp_path / "run", do_train=False, **settings)
-    after = json.loads((tmp_path / "run" / "eval_results.json").read_text())
-    assert after["metrics"] == before["metrics"]
-    assert after["steps"] == before["steps"]
+def test_a_finished_run_is_not_trained_again(finished, capsys):
+    folder, settings, task = finished
+    before = (folder / "eval_results.json").stat().st_mtime_ns
+    again = _run(folder, **settings)
+    assert "this run is finished" in capsys.readouterr().out
+    assert (folder / "eval_results.json").stat().st_mtime_ns == before
+    assert again.predict(["w1 w2"]) == task.predict(["w1 w2"])
+    with pytest.raises(UserError, match="belongs to a run with seed=0, not 5"):
+        _run(folder, seed=5, **settings)
 
 
-def test_going_on_from_a_pack_keeps_its_tuning(settings, tmp_path):
-    _run(tmp_path / "first", adapter=None, tuning=Tuning("full"), **settings)
-    settings.pop("learning_rate")
-    pack = str(tmp_path / "first" / "pack")
-    run = _again(tmp_path / "second", pack=pack, **settings)
-    assert run.settings.tuning == Tuning("full")
-    assert run.settings.rate == 5e-5
+def test_going_on_from_a_pack_keeps_its_tuning_and_its_labels(settings, tmp_path, still):
+    encoder = load_encoder(still, None)
+    model = TaskModel(encoder, ClassificationHead(2), Tuning("top_k", k=2))
+    save_pack(model, tmp_path / "pack", labels=["yes", "no"], inputs={"max_seq_length": 16})
+    del settings["learning_rate"]
+    settings["num_train_epochs"] = 0.3
+    task = _run(tmp_path / "run", pack=str(tmp_path / "pack"), **settings)
+    assert task.model.tuning == Tuning("top_k", k=2)
+    assert task.labels == ("yes", "no")
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["learning_rate"] == 5e-5
 
 
-def test_a_pack_of_other_labels_is_told(settings, tmp_path):
-    _run(tmp_path / "first", **settings)
-    pack = str(tmp_path / "first" / "pack")
+def test_a_pack_of_other_labels_or_another_kind_is_told(finished, settings, tmp_path):
+    pack = str(finished[0] / "pack")
     for name in ("train", "dev"):
         path = tmp_path / f"{name}.csv"
         path.write_text(path.read_text().replace(",no", ",never"))
     with pytest.raises(UserError, match="unknown label 'never'"):
-        _again(tmp_path / "second", pack=pack, **settings)
+        _run(tmp_path / "second", pack=pack, **settings)
+    settings |= {"train_file": None, "dev_file": None, "task": "CoLA", "data_dir": str(tmp_path)}
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("a\t1\t\tw1\nb\t0\t\tw2\n")
+    with pytest.raises(UserError, match="pack: has the labels no, yes; the task has 0, 1"):
+        _run(tmp_path / "third", pack=pack, **settings)
+
+
+def test_a_dev_set_is_drawn_and_said_so(settings, tmp_path, capsys):
+    del settings["dev_file"]
+    settings["num_train_epochs"] = 0.3
+    path = tmp_path / "train.csv"
+    path.write_text(path.read_text() + "w1,\nw2,\n")
+    task = _run(tmp_path / "run", skip_unlabelled=True, **settings)
+    printed = capsys.readouterr().out
+    assert printed.count(f"data     {path}: left out 2 rows without a label\n") == 1
+    assert f"data     {path}: 5 of 50 rows, drawn with the seed, are the dev set\n" in printed
+    assert "45 training examples" in printed
+    assert (task.metrics["accuracy"] * 5) % 1 == pytest.approx(0)
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory, still) -> tuple[pathlib.Path, dict]:
+    """The folder of a regression, and its settings."""
+    data = tmp_path_factory.mktemp("values")
+    _write(data)
+    files = {"train_file": f"{data}/train_values.csv", "dev_file": f"{data}/dev_values.csv"}
+    settings = {**_settings(data, still), **files}
+    _run(data / "run", **settings)
+    return data, settings
+
+
+def test_values_are_learned(values):
+    folder, _ = values
+    losses = _losses(folder / "run")
+    assert losses[1] < losses[0]
+    assert _results(folder / "run")["metrics"].keys() == {"pearson", "spearman"}
+
+
+def test_a_regression_predicts_texts_without_values(values, tmp_path):
+    data, settings = values
+    settings = {**settings, "train_file": None, "dev_file": None, "test_file": f"{data}/test.csv"}
+    pack = str(data / "run" / "pack")
+    task = _run(tmp_path / "run", do_predict=True, pack=pack, **settings)
+    with open(settings["test_file"]) as file:
+        texts = file.read().splitlines()[1:]
+    found = [each.value for each in task.predict(texts)]
+    written = np.loadtxt(tmp_path / "run" / "test_results.tsv")
+    np.testing.assert_allclose(found, written, atol=1e-5)
+
+
+def test_a_pack_without_names_predicts_texts_without_labels(settings, tmp_path, still):
+    model = TaskModel(load_encoder(still, None), ClassificationHead(3), Tuning("head"))
+    save_pack(model, tmp_path / "pack", inputs={"max_seq_length": 16})
+    files = {"train_file": None, "dev_file": None, "test_file": f"{tmp_path}/test.csv"}
+    pack = str(tmp_path / "pack")
+    task = _run(tmp_path / "run", do_predict=True, pack=pack, **{**settings, **files})
+    assert task.labels == ("0", "1", "2")
+    assert np.loadtxt(tmp_path / "run" / "test_results.tsv").shape == (50, 3)
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"train_file": None}, "--do_train: .* has no train set"),
-        ({"do_predict": True}, "--do_predict: .* has no test set"),
+        ({"train_file": None}, "--do_train: there is no train set"),
+        ({"do_train": True, "do_predict": True}, "--do_predict: there is no test set"),
         ({"dev_file": "/nowhere.csv"}, "/nowhere.csv"),
     ],
 )
 def test_missing_sets_are_told_and_the_folder_stays_free(settings, tmp_path, changes, told):
     with pytest.raises(UserError, match=told):
-        _again(tmp_path / "run", **{**settings, **changes})
+        _run(tmp_path / "run", **{**settings, **changes})
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_export_that_could_not_be_written_is_told_before_training(settings, tmp_path):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").write_text("")
+    with pytest.raises(UserError, match="exists already"):
+        _run(tmp_path / "run", export_dir=str(tmp_path / "1"), **settings)
     assert not (tmp_path / "run").exists()
 
 
@@ -145,12 +268,28 @@ def test_records_of_the_original_can_be_trained_on(settings, tmp_path):
     tokenizer = Tokenizer(read_vocabulary(f"{settings['bert']}/vocab.txt"))
     path = cached_records(examples, tokenizer, 16, str(tmp_path), "records")
     settings |= {"train_file": path, "dev_file": path}
-    assert len(_run(tmp_path / "run", **settings)) == 2
+    task = _run(tmp_path / "run", **settings)
+    assert len(_history(tmp_path / "run")) == 2
+    assert (task.name, task.labels) == ("records", ("0", "1"))
     with pytest.raises(UserError, match="more than --max_seq_length"):
-        _again(tmp_path / "short", **{**settings, "max_seq_length": 4, "train_file": path})
+        _run(tmp_path / "short", **{**settings, "max_seq_length": 4})
+    small = tiny.write_google_bert(tmp_path / "bert")
+    with pytest.raises(UserError, match="has labels beyond the 2 classes"):
+        more = Examples(["w1", "w2", "w3"], None, [0, 1, 2])
+        dev = cached_records(more, tokenizer, 16, str(tmp_path), "records")
+        _run(tmp_path / "more", **{**settings, "dev_file": dev, "bert": small})
 
 
 def test_a_base_without_a_vocabulary_is_told(settings, tmp_path):
     bert = tiny.write_google_bert(tmp_path / "bert", vocabulary=False)
     with pytest.raises(UserError, match="give --vocab_file"):
         _run(tmp_path / "run", **{**settings, "bert": bert})
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_run_is_exported(finished, tmp_path):
+    folder, settings, task = finished
+    _run(folder, export_dir=str(tmp_path / "models"), **settings)
+    signature = tf.saved_model.load(str(tmp_path / "models" / "1")).signatures["serving_default"]
+    found = signature(text=tf.constant(["w1 w2"]))["probabilities"].numpy()[0]
+    np.testing.assert_allclose(found, task.predict(["w1 w2"])[0].probabilities, atol=1e-5)

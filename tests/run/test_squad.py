@@ -5,12 +5,10 @@ import logging
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import tf_keras
 
-from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.run.squad import SquadRun
-from adapter_bert_tf.run.squad_settings import SquadSettings
+from adapter_bert_tf import UserError, load_task
+from adapter_bert_tf.run.settings import SquadSettings
+from adapter_bert_tf.run.squad import run_squad
 from adapter_bert_tf.tuning.methods import Tuning
 from tests import squad_lib
 
@@ -34,11 +32,8 @@ def settings(tmp_path, bert) -> dict:
 
 
 def _run(folder, strategy=None, **settings) -> dict[str, list]:
-    tf_keras.utils.set_random_seed(0)
-    run = SquadRun(
-        SquadSettings(output_dir=str(folder), **settings), strategy or tf.distribute.get_strategy()
-    )
-    assert run.run()
+    task = run_squad(SquadSettings(output_dir=str(folder), **settings), strategy)
+    assert task is not None
     return json.loads((folder / "nbest_predictions.json").read_text())
 
 
@@ -51,7 +46,7 @@ def test_full_tuning_leaves_the_unused_pooler_in_peace(settings, tmp_path, caplo
 @pytest.mark.slow
 def test_two_devices_and_one_shape_answer_alike(settings, tmp_path, two_devices):
     one = _run(tmp_path / "one", **settings)
-    settings = {**settings, "do_train": False, "pack": f"{tmp_path}/one/pack"}
+    settings = {**settings, "do_predict": True, "pack": f"{tmp_path}/one/pack"}
     others = {
         "two devices": _run(tmp_path / "two", two_devices, **settings),
         "one shape": _run(tmp_path / "padded", pad_to_max=True, predict_batch_size=5, **settings),
@@ -89,17 +84,23 @@ def test_v2_finds_a_threshold(settings, tmp_path):
 
     # With the threshold that it found, it reaches the score that it promised.
     found = metrics["best_f1_thresh"]
-    again = {"do_train": False, "pack": f"{folder}/pack", "null_score_diff_threshold": found}
+    again = {"do_predict": True, "pack": f"{folder}/pack", "null_score_diff_threshold": found}
     _run(tmp_path / "again", **{**settings, **files, **again})
     metrics_again = json.loads((tmp_path / "again" / "eval_results.json").read_text())["metrics"]
     assert metrics_again["f1"] == pytest.approx(metrics["best_f1"])
+
+    # The finished run chooses anew too, and trains nothing.
+    history = (folder / "history.json").read_text()
+    _run(folder, **{**settings, **files, "null_score_diff_threshold": found})
+    assert json.loads((folder / "eval_results.json").read_text())["metrics"] == metrics_again
+    assert (folder / "history.json").read_text() == history
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"do_train": False}, "--pack: nothing is trained"),
-        ({"train_file": "no.json"}, "no.json: No such file"),
+        ({"train_file": "no.json"}, "--train_file=no.json: no such file"),
         ({"max_query_length": 29}, "--max_query_length=29: leaves no room"),
         ({"doc_stride": 0}, "--doc_stride=0: expected a number above 0"),
         ({"max_seq_length": 64}, "--max_seq_length=64: the base takes 32"),
@@ -116,3 +117,36 @@ def test_files_of_our_own_are_not_mixed_with_tfds(settings, tmp_path):
     del settings["train_file"]
     with pytest.raises(UserError, match="--do_train: give --train_file"):
         _run(tmp_path / "run", **settings)
+
+
+def test_the_task_of_a_run_answers_as_its_file_says(settings, tmp_path):
+    words = [f"w{number}" for number in range(40)]
+    folder = tmp_path / "run"
+    _run(folder, **settings)
+    (epoch,) = json.loads((folder / "history.json").read_text())["epochs"]
+    assert set(epoch["train"]) == {"loss"}
+    assert set(epoch["dev"]) == {"exact_match", "f1"}
+    task = load_task(folder / "pack")
+    assert task.metrics == epoch["dev"]
+    predictions = json.loads((folder / "predictions.json").read_text())
+    for article in squad_lib.articles(0, words, paragraphs=8)[:2]:
+        (paragraph,) = article["paragraphs"]
+        for question in paragraph["qas"]:
+            answer = task.answer(question["question"], paragraph["context"])
+            assert answer.text == predictions[question["id"]]
+
+    # They are not replaced by the answers to other questions.
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"data": squad_lib.articles(1, ["w1", "w2"])}))
+    with pytest.raises(UserError, match="has the answers to .*squad.json; give another folder"):
+        _run(folder, **{**settings, "do_predict": True, "predict_file": str(other)})
+    assert json.loads((folder / "predictions.json").read_text()) == predictions
+
+
+def test_without_questions_to_answer_it_only_trains(settings, tmp_path):
+    del settings["predict_file"]
+    task = run_squad(SquadSettings(output_dir=str(tmp_path / "run"), **settings))
+    assert task is not None
+    assert task.metrics == {}
+    assert (tmp_path / "run" / "pack" / "pack.json").exists()
+    assert not (tmp_path / "run" / "predictions.json").exists()

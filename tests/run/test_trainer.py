@@ -1,23 +1,49 @@
-"""The best epoch and the last; how a run goes on is tested from outside."""
+"""Training in this process; how a program is killed and resumed is tested from outside."""
+
+import glob
+import signal
+import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from adapter_bert_tf import (
     AdapterConfig,
     ClassificationHead,
+    RegressionHead,
+    Task,
     TaskModel,
-    create_optimizer,
+    Tuning,
+    UserError,
     load_encoder,
+    read_pack,
 )
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.data.records import LABELS
+from adapter_bert_tf.run import trainer
 from adapter_bert_tf.run.folder import RunFolder
-from adapter_bert_tf.run.trainer import Schedule, Trainer
+from adapter_bert_tf.run.settings import ClassifierSettings
+from adapter_bert_tf.run.trainer import Plan, Schedule, is_finished, train
 from adapter_bert_tf.text.inputs import IDS, SEGMENTS
+from adapter_bert_tf.tuning.methods import METHODS, Method
 
-ROWS, BATCH = 20, 8
+# Three steps an epoch.
+ROWS, BATCH, STEPS = 20, 8, 3
+
+
+class _Killed(BaseException):
+    """Ends training at once, as SIGKILL would."""
+
+
+@pytest.fixture(autouse=True)
+def _eager(monkeypatch):
+    """Quicker than tracing, for a few steps."""
+    compiled = TaskModel.compile
+    monkeypatch.setattr(
+        TaskModel, "compile", lambda self, **kwargs: compiled(self, run_eagerly=True, **kwargs)
+    )
 
 
 @pytest.fixture
@@ -28,75 +54,275 @@ def batches() -> Batches:
     return Batches(columns, BATCH, [6])
 
 
-def _trainer(bert, folder, batches, **schedule) -> Trainer:
-    model = TaskModel(load_encoder(bert, AdapterConfig(size=4)), ClassificationHead(2))
-    model.compile(optimizer=create_optimizer(1e-3, 10, 1), loss=model.head.loss, run_eagerly=True)
-    settings = {"steps_per_epoch": len(batches), "seed": 0, "save_steps": 100, **schedule}
-    return Trainer(model, batches, Schedule(**settings), RunFolder(str(folder)))
+def _settings(folder, epochs: float = 2.0, **changes) -> ClassifierSettings:
+    values = {"train_file": "train.csv", "train_batch_size": BATCH, "learning_rate": 1e-2}
+    return ClassifierSettings(
+        output_dir=str(folder), num_train_epochs=epochs, **{**values, **changes}
+    )
 
 
-def _train(bert, folder, batches, metrics, **schedule):
-    trainer = _trainer(bert, folder, batches, **schedule)
-    values, kept = iter(metrics), []
+def _task(bert, tuning: Tuning = Tuning(), head=None) -> Task:
+    tf_keras.utils.set_random_seed(0)
+    adapter = AdapterConfig(size=4) if tuning.method == "adapters" else None
+    model = TaskModel(load_encoder(bert, adapter), head or ClassificationHead(2), tuning)
+    labels = ("a", "b") if isinstance(model.head, ClassificationHead) else ()
+    return Task(model, name="test", labels=labels, inputs={"max_seq_length": 8})
+
+
+def _train(task: Task, batches: Batches, settings: ClassifierSettings, metrics=()) -> list[dict]:
+    """Trains to the end; returns the history. `metrics` are the accuracies of the epochs."""
+    values = iter(metrics)
+    metric = "accuracy" if metrics else None
+    plan = Plan(task, batches, lambda: [(metric, next(values))] if metric else [], metric)
+    folder = RunFolder(settings.output_dir)
+    assert train(plan, settings, folder)
+    return folder.history()
+
+
+def _at_step(monkeypatch, step: int, act) -> None:
+    """Calls `act` when a step has been counted."""
+    count = trainer._Checkpoint.count_step
+
+    def counted(self, is_first):
+        count(self, is_first)
+        if self.step == step:
+            act()
+
+    monkeypatch.setattr(trainer._Checkpoint, "count_step", counted)
+
+
+def _die():
+    raise _Killed
+
+
+# What ends when.
+
+
+def test_a_schedule_counts_steps_and_epochs():
+    schedule = Schedule(epochs=1.4, steps_per_epoch=10)
+    assert schedule.steps == 14
+    assert [schedule.epochs_in(step) for step in (0, 9, 10, 13, 14)] == [0, 0, 1, 1, 2]
+    assert [schedule.steps_of(epoch) for epoch in (0, 1)] == [10, 4]
+    assert Schedule(epochs=0.01, steps_per_epoch=10).steps == 1
+
+
+def test_the_best_epoch_is_kept_and_the_later_of_two_equal_ones(bert, tmp_path, batches):
+    task, kept = _task(bert), []
+    values = iter([0.5, 0.4, 0.5, 0.3])
+    weights = []
 
     def evaluate():
-        return {"accuracy": next(values)} if metrics[0] is not None else {}
+        weights.append(task.model.head.output_layer.kernel.numpy())
+        yield "accuracy", next(values)
 
-    metric = "accuracy" if metrics[0] is not None else None
-    assert trainer.train(evaluate, kept.append, [], metric)
-    return trainer.step, kept
-
-
-def test_keeps_each_epoch_that_is_not_worse(bert, tmp_path, batches):
-    step, kept = _train(bert, tmp_path, batches, [0.5, 0.4, 0.5, 0.9], epochs=4)
-    assert step == 4 * 3
-    assert [entry["accuracy"] for entry in kept] == [0.5, 0.5, 0.9]
-
-
-def test_stops_early(bert, tmp_path, batches):
-    step, kept = _train(bert, tmp_path, batches, [0.5, 0.4, 0.3, 0.9], epochs=4, patience=2)
-    assert step == 3 * 3
-    assert [entry["accuracy"] for entry in kept] == [0.5]
+    plan = Plan(task, batches, evaluate, "accuracy", lambda: kept.append(len(weights)))
+    assert train(plan, _settings(tmp_path, 4), RunFolder(str(tmp_path)))
+    assert kept == [1, 3]
+    assert read_pack(tmp_path / "pack").metrics == {"accuracy": 0.5}
+    # The model is left as the best epoch had it, not as the last one.
+    np.testing.assert_array_equal(task.model.head.output_layer.kernel, weights[2])
+    assert (weights[2] != weights[3]).any()
+    results = RunFolder(str(tmp_path)).results()
+    assert results["steps"] == 4 * STEPS
+    assert results["metrics"] == {"accuracy": 0.5}
 
 
-@pytest.mark.parametrize("moment", ["evaluate", "keep_best", "write_history"])
-def test_an_epoch_that_was_not_evaluated_is_evaluated_after_a_restart(
-    bert, tmp_path, batches, moment, monkeypatch
-):
-    def die(*_):
-        raise KeyboardInterrupt
-
-    def metrics():
-        return {"accuracy": 0.5}
-
-    for attempt in range(2):
-        trainer = _trainer(bert, tmp_path, batches, epochs=1, save_steps=3)
-        kept = []
-        with monkeypatch.context() as patch:
-            dies = attempt == 0
-            if dies and moment == "write_history":
-                patch.setattr(RunFolder, "write_history", die)
-            calls = [
-                die if dies and moment == "evaluate" else metrics,
-                die if dies and moment == "keep_best" else kept.append,
-            ]
-            if dies:
-                with pytest.raises(KeyboardInterrupt):
-                    trainer.train(*calls, [], "accuracy")
-            else:
-                assert trainer.step == len(batches)
-                assert trainer.train(*calls, [], "accuracy")
-    assert kept == [{"accuracy": 0.5}]
-    assert len(RunFolder(str(tmp_path)).history()) == 1
+def test_history_has_training_and_dev_metrics_of_each_epoch(bert, tmp_path, batches):
+    history = _train(_task(bert), batches, _settings(tmp_path), [0.5, 0.75])
+    assert [set(epoch) for epoch in history] == [{"train", "dev"}] * 2
+    assert [epoch["dev"] for epoch in history] == [{"accuracy": 0.5}, {"accuracy": 0.75}]
+    assert [set(epoch["train"]) for epoch in history] == [{"loss", "accuracy"}] * 2
+    for epoch in history:
+        assert 0 < epoch["train"]["loss"] < 2
+        # A mean over 20 examples.
+        assert epoch["train"]["accuracy"] * ROWS == pytest.approx(
+            round(epoch["train"]["accuracy"] * ROWS)
+        )
+    assert RunFolder(str(tmp_path)).results()["epochs"] == history
 
 
-def test_a_run_that_stopped_early_stays_stopped(bert, tmp_path, batches):
+def test_a_regression_has_no_training_metric_but_the_loss(bert, tmp_path, batches):
+    history = _train(_task(bert, head=RegressionHead()), batches, _settings(tmp_path, 1))
+    assert [set(epoch["train"]) for epoch in history] == [{"loss"}]
+
+
+def test_stops_early_and_stays_stopped(bert, tmp_path, batches):
+    settings = _settings(tmp_path, 4, early_stopping=2)
     for _ in range(2):
-        step, _ = _train(bert, tmp_path, batches, [0.5, 0.4, 0.3, 0.9], epochs=4, patience=2)
-        assert step == 3 * 3
+        history = _train(_task(bert), batches, settings, [0.5, 0.4, 0.3, 0.9])
+        assert [epoch["dev"]["accuracy"] for epoch in history] == [0.5, 0.4, 0.3]
+    assert RunFolder(str(tmp_path)).results()["steps"] == 3 * STEPS
+    assert is_finished(settings, RunFolder(str(tmp_path)))
 
 
 def test_fractions_of_epochs_and_no_evaluation(bert, tmp_path, batches):
-    step, kept = _train(bert, tmp_path, batches, [None], epochs=1.4)
-    assert step == 4
-    assert kept == [{}, {}]
+    history = _train(_task(bert), batches, _settings(tmp_path, 1.4))
+    assert [epoch["dev"] for epoch in history] == [{}, {}]
+    assert RunFolder(str(tmp_path)).results()["steps"] == 4
+    assert read_pack(tmp_path / "pack").metrics == {}
+
+
+# What is stopped goes on.
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> dict:
+    """Weights and history of a training that was left alone, by tuning method."""
+    return {}
+
+
+def _finished(bert, folder, batches, tuning=Tuning()) -> tuple[str, list[dict]]:
+    history = _train(_task(bert, tuning), batches, _settings(folder))
+    return read_pack(folder / "pack").sha256, history
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("step", [1, 4, 5])
+def test_a_signal_stops_it_and_it_goes_on_with_the_same_bits(
+    bert, tmp_path, batches, monkeypatch, kind, step, uninterrupted, capsys
+):
+    if not uninterrupted:
+        uninterrupted["adapters"] = _finished(bert, tmp_path / "whole", batches)
+    settings, folder = _settings(tmp_path), RunFolder(str(tmp_path))
+    before = signal.getsignal(kind)
+    with monkeypatch.context() as patch:
+        _at_step(patch, step, lambda: signal.raise_signal(kind))
+        assert not train(Plan(_task(bert), batches), settings, folder)
+    assert f"stopped at step {step}; the same command resumes it" in capsys.readouterr().out
+    assert signal.getsignal(kind) is before
+    assert not is_finished(settings, folder)
+    assert _finished(bert, tmp_path, batches) == uninterrupted["adapters"]
+    assert f"resumed at step {step}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("step", [2, 3, 5])
+def test_killed_it_goes_on_from_its_last_checkpoint_with_the_same_bits(
+    bert, tmp_path, batches, monkeypatch, step, uninterrupted
+):
+    if not uninterrupted:
+        uninterrupted["adapters"] = _finished(bert, tmp_path / "whole", batches)
+    settings = _settings(tmp_path, save_checkpoints_steps=1)
+    with monkeypatch.context() as patch, pytest.raises(_Killed):
+        # Killed before the step's own checkpoint, so that this step is done again.
+        _at_step(patch, step, _die)
+        _train(_task(bert), batches, settings)
+    assert _finished(bert, tmp_path, batches) == uninterrupted["adapters"]
+
+
+def test_a_method_that_names_single_variables_goes_on_with_the_same_bits(
+    bert, tmp_path, batches, monkeypatch
+):
+    monkeypatch.setitem(METHODS, "biases", Method(lambda path, *_: path.endswith("/bias"), 1e-3))
+    tuning = Tuning("biases")
+    whole = _finished(bert, tmp_path / "whole", batches, tuning)
+    folder = RunFolder(str(tmp_path / "stopped"))
+    with monkeypatch.context() as patch:
+        _at_step(patch, 2, lambda: signal.raise_signal(signal.SIGTERM))
+        plan = Plan(_task(bert, tuning), batches)
+        assert not train(plan, _settings(folder.path), folder)
+    assert _finished(bert, tmp_path / "stopped", batches, tuning) == whole
+    kernels = [path for path in read_pack(folder.pack).variables if not path.endswith("/bias")]
+    assert kernels == ["head/output/kernel"]
+
+
+@pytest.mark.parametrize("moment", ["evaluate", "save", "keep", "write_history"])
+def test_an_epoch_that_was_not_evaluated_is_evaluated_after_a_restart(
+    bert, tmp_path, batches, moment, monkeypatch
+):
+    settings, folder = _settings(tmp_path, 1), RunFolder(str(tmp_path))
+
+    def attempt(dies: bool) -> list:
+        kept: list = []
+        evaluate = _die if dies and moment == "evaluate" else lambda: [("accuracy", 0.5)]
+        keep = _die if dies and moment == "keep" else lambda: kept.append(1)
+        with monkeypatch.context() as patch:
+            for owner, name in ((Task, "save"), (RunFolder, "write_history")):
+                if dies and moment == name:
+                    patch.setattr(owner, name, lambda *_: _die())
+            train(Plan(_task(bert), batches, evaluate, "accuracy", keep), settings, folder)
+        return kept
+
+    with pytest.raises(_Killed):
+        attempt(dies=True)
+    # Nothing is trained again.
+    _at_step(monkeypatch, STEPS, _die)
+    assert attempt(dies=False) == [1]
+    (epoch,) = folder.history()
+    assert epoch["dev"] == {"accuracy": 0.5}
+    assert epoch["train"]["loss"] > 0
+
+
+def test_signals_are_left_alone_outside_of_the_main_thread(bert, tmp_path, batches):
+    done = []
+    thread = threading.Thread(
+        target=lambda: done.append(_train(_task(bert), batches, _settings(tmp_path, 0.3)))
+    )
+    thread.start()
+    thread.join()
+    assert len(done[0]) == 1
+
+
+def test_checkpoints_of_another_version_are_told(bert, tmp_path, batches):
+    other = tf.train.Checkpoint(step=tf.Variable(3, dtype=tf.int64))
+    tf.train.CheckpointManager(other, str(tmp_path / "checkpoints"), max_to_keep=1).save()
+    with pytest.raises(UserError, match="ckpt-1: was saved by another version"):
+        _train(_task(bert), batches, _settings(tmp_path))
+
+
+# What is told.
+
+
+def test_a_loss_that_is_not_a_number_ends_it_in_one_line(bert, tmp_path, batches, monkeypatch):
+    task = _task(bert)
+    _at_step(monkeypatch, 4, lambda: task.model.head.output_layer.bias.assign([np.nan, np.nan]))
+    settings = _settings(tmp_path, save_checkpoints_steps=1)
+    with pytest.raises(UserError, match="the loss is nan at step 5, .*--learning_rate") as error:
+        _train(task, batches, settings)
+    assert "\n" not in str(error.value)
+    # The epoch before it is kept.
+    assert len(RunFolder(str(tmp_path)).history()) == 1
+
+
+def test_a_rate_that_is_far_too_high_is_told(bert, tmp_path, batches):
+    with pytest.raises(UserError, match=r"the loss is (nan|inf) at step \d, learning rate"):
+        _train(_task(bert), batches, _settings(tmp_path, learning_rate=1e30))
+
+
+def _points(folder) -> dict[str, list[tuple[int, float]]]:
+    """What TensorBoard would show: the points of each curve."""
+    found: dict = {}
+    for path in sorted(glob.glob(f"{folder}/events*")):
+        for record in tf.data.TFRecordDataset(path):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                number = float(tf.make_ndarray(value.tensor))
+                found.setdefault(value.tag, []).append((event.step, number))
+    return found
+
+
+def test_tensorboard_has_the_loss_and_the_dev_metrics(bert, tmp_path, batches, monkeypatch):
+    monkeypatch.setattr(trainer, "_SUMMARY_STEPS", 2)
+    history = _train(_task(bert), batches, _settings(tmp_path), [0.5, 0.75])
+    dev = _points(tmp_path / "tensorboard" / "dev")
+    assert dev == {"accuracy": [(STEPS, 0.5), (2 * STEPS, 0.75)]}
+    loss = _points(tmp_path / "tensorboard" / "train")["loss"]
+    assert [step for step, _ in loss] == [2, 4, 6]
+    assert loss[-1][1] == pytest.approx(history[-1]["train"]["loss"])
+
+
+def test_a_finished_run_says_so_and_another_run_is_refused(bert, tmp_path, batches, capsys):
+    settings, folder = _settings(tmp_path, 1), RunFolder(str(tmp_path))
+    assert not is_finished(settings, folder)
+    _train(_task(bert), batches, settings)
+    assert is_finished(settings, folder)
+    assert f"{tmp_path}: this run is finished" in capsys.readouterr().out
+    with pytest.raises(UserError, match="belongs to a run with seed=0, not 1"):
+        is_finished(_settings(tmp_path, 1, seed=1), folder)
+
+
+def test_what_is_trained_is_printed_first(bert, tmp_path, batches, capsys):
+    _train(_task(bert), batches, _settings(tmp_path, 1))
+    printed = capsys.readouterr().out
+    assert "task     test: classification, 20 training examples" in printed
+    assert "tuning   adapters: " in printed
+    assert "steps    3 of 8 examples, learning rate 0.01\n" in printed

@@ -6,15 +6,14 @@ import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.base.load import find_base, load_encoder
-from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.heads.classification import ClassificationHead
 from adapter_bert_tf.heads.regression import RegressionHead
 from adapter_bert_tf.pack.model import load_pack, save_pack
 from adapter_bert_tf.pack.pack import read_pack
-from adapter_bert_tf.serve.classify import Classify
 from adapter_bert_tf.serve.model import ServedModel
-from adapter_bert_tf.serve.requests import Requests
 from adapter_bert_tf.serve.service import read_service
+from adapter_bert_tf.serve.signatures import make_signatures
 from adapter_bert_tf.text.inputs import encode, pad
 from adapter_bert_tf.text.tokenizer import Tokenizer
 from adapter_bert_tf.tuning.methods import Tuning
@@ -64,8 +63,7 @@ def expected(bert: str, pack: str, texts=TEXTS, pairs=PAIRS) -> np.ndarray:
 def serve(bert: str, packs: list[str]) -> dict:
     """The signatures of packs, without a detour over the disk."""
     service = read_service(find_base(bert), packs)
-    requests = Requests(service, range(len(packs)))
-    return Classify(service, ServedModel(service), requests).signatures()
+    return make_signatures(service, ServedModel(service))
 
 
 def ask(signature, **request) -> dict[str, np.ndarray]:

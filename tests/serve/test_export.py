@@ -9,14 +9,20 @@ import subprocess
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text
+import tensorflow_text as tf_text
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from adapter_bert_tf.base.load import find_base
-from adapter_bert_tf.encoder.adapter_config import AdapterConfig
+from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.serve.export import add_packs, export_packs, find_version
+from adapter_bert_tf.serve.export import (
+    add_packs,
+    check_ops,
+    export_packs,
+    find_version,
+    ops_of,
+)
 from adapter_bert_tf.tuning.methods import Tuning
 from tests import tiny
 from tests.serve.tasks import PAIRS, TEXTS, ask, expected, load, make_pack
@@ -100,6 +106,25 @@ def test_adding_to_one_task_needs_neither_its_pack_nor_the_base(bert, packs, tmp
     np.testing.assert_allclose(large, expected(bert, packs["large"]), atol=1e-5)
 
 
+def test_a_pack_of_an_older_version_is_added_to_an_export_of_it(tmp_path):
+    """`before/` was written by commit 76e81d4, which gave adapters that are not there size 0.
+
+    An export's graph is not needed for adding to it, so it is not there. The answers are those of
+    an export that the same commit made of all three packs.
+    """
+    version = tmp_path / "model" / "1"
+    shutil.copytree(FOLDER / "before" / "export", version)
+    added = add_packs(str(version), [str(FOLDER / "before" / "pack")])
+    old = json.loads((FOLDER / "before" / "answers.json").read_text())
+    found = ask(load(added)["serving_default"], **old["request"])
+    assert found.keys() == old["answers"].keys()
+    for name, values in old["answers"].items():
+        if name == "label":
+            assert [label.decode() for label in found[name]] == values
+        else:
+            np.testing.assert_allclose(found[name], values, atol=1e-5)
+
+
 def _assert_same_bits(before: dict, after: dict) -> None:
     for name, value in before.items():
         new = after[name][:, : value.shape[1]] if value.ndim > 1 else after[name]
@@ -134,7 +159,7 @@ def test_a_server_needs_no_xla(exported):
     ("change", "told"),
     [
         ({"format": 1}, "an export of format 1, not 3"),
-        ({"values": {"paths": ["a"], "numbers": [[7]], "shapes": [[2]]}}, "not a whole export"),
+        ({"values": {"paths": ["a"], "numbers": [[7]], "shapes": [[2]]}}, "not a complete export"),
     ],
 )
 def test_a_damaged_description_is_told(packs, exported, tmp_path, change, told):
@@ -240,6 +265,42 @@ def test_a_pack_of_another_base_is_not_added(exported, tmp_path):
     assert os.listdir(os.path.dirname(exported)) == versions
 
 
+def _save(folder, function) -> set[str]:
+    module = tf.Module()
+    spec = tf.TensorSpec([None], tf.string)
+    module.called = tf.function(function, [spec])
+    tf.saved_model.save(module, str(folder), module.called.get_concrete_function())
+    return ops_of(str(folder))
+
+
+def test_an_operation_in_a_branch_of_a_loop_is_found(tmp_path):
+    def hidden(texts):
+        def body(i, texts):
+            return i + 1, tf.cond(i > 0, lambda: tf_text.case_fold_utf8(texts), lambda: texts)
+
+        return tf.while_loop(lambda i, _: i < 2, body, (0, texts))[1]
+
+    ops = _save(tmp_path, hidden)
+    with pytest.raises(UserError, match="CaseFoldUTF8"):
+        check_ops(ops)
+
+
+def test_a_core_operation_newer_than_2_12_is_found(tmp_path):
+    def newer(texts):
+        lengths, parts = tf.strings.length(texts), tf.range(tf.size(texts))
+        return tf.raw_ops.SegmentMaxV2(data=lengths, segment_ids=parts, num_segments=tf.size(texts))
+
+    ops = _save(tmp_path, newer)
+    with pytest.raises(UserError, match="SegmentMaxV2"):
+        check_ops(ops)
+
+
+def test_core_operations_and_our_tokenizers_pass(tmp_path):
+    ops = _save(tmp_path, lambda texts: tf_text.normalize_utf8(tf.strings.lower(texts), "NFD"))
+    assert "NormalizeUTF8" in ops
+    check_ops(ops)
+
+
 def _compile(folder: pathlib.Path) -> list[str]:
     """Builds load_model.cc with what the wheels ship; returns the command and its libraries."""
     program, libraries = folder / "load_model", tf.sysconfig.get_lib()
@@ -260,7 +321,7 @@ def _compile(folder: pathlib.Path) -> list[str]:
         ],
         check=True,
     )
-    ops = pathlib.Path(tensorflow_text.__file__).parent / "python" / "ops"
+    ops = pathlib.Path(tf_text.__file__).parent / "python" / "ops"
     names = ("_fast_wordpiece_tokenizer.so", "_normalize_ops.so")
     return [str(program), *(str(ops / name) for name in names)]
 

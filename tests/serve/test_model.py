@@ -1,38 +1,72 @@
 """Tasks that are served answer as their own models do."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
-from adapter_bert_tf.base.load import find_base
-from adapter_bert_tf.encoder.adapter_config import AdapterConfig
-from adapter_bert_tf.serve.list_tasks import list_tasks
-from adapter_bert_tf.serve.service import read_service
+from adapter_bert_tf.base.load import find_base, load_encoder
+from adapter_bert_tf.encoder.adapter import AdapterConfig
+from adapter_bert_tf.encoder.variables import is_adapter
+from adapter_bert_tf.heads.classification import ClassificationHead
+from adapter_bert_tf.serve.export import export_packs
+from adapter_bert_tf.task import Task, load_task
 from adapter_bert_tf.tuning.methods import Tuning
-from tests.serve.tasks import PAIRS, TEXTS, ask, expected, make_pack, serve
+from adapter_bert_tf.tuning.task_model import TaskModel
+from tests.serve.tasks import PAIRS, TEXTS, ask, expected, load, make_pack, serve
 
 # The tiny BERT takes 32 tokens.
 LENGTH = 24
 
 
-@pytest.mark.parametrize(
-    "design",
-    [
-        {},
-        {"parallel": True},
-        {"layer_norm": True},
-        {"hidden_layers": 3},
-        {"multiplicative": True},
-        {"activation": "sigmoid"},
-        {"sites": ("attention",)},
-        {"layers": (1,), "parallel": True},
-    ],
-    ids=str,
-)
-def test_every_design_is_served(bert, tmp_path, design):
-    pack = make_pack(
-        bert, tmp_path / "pack", "a", AdapterConfig(size=5, **design), max_seq_length=LENGTH
-    )
+# A value for each field of the design that is not the default.
+VALUES = {
+    "size": 5,
+    "activation": "sigmoid",
+    "init_scale": 0.5,
+    "sites": ("attention",),
+    "layers": (1,),
+    "parallel": True,
+    "layer_norm": True,
+    "hidden_layers": 3,
+    "multiplicative": True,
+}
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(AdapterConfig)])
+def test_every_field_of_the_design_is_trained_packed_and_served(field, bert, tmp_path):
+    assert field in VALUES, f"AdapterConfig has a new field: give {field} a value here"
+    adapter = AdapterConfig(**{"size": 4, "init_scale": 0.1, field: VALUES[field]})
+    assert getattr(adapter, field) != getattr(AdapterConfig(), field)
+    model = TaskModel(load_encoder(bert, adapter), ClassificationHead(3))
+    before = {path: variable.numpy() for path, variable in model.variables_by_path().items()}
+    task = Task(model, name="a", labels="xyz", inputs={"max_seq_length": LENGTH})
+    inputs = task.inputs(TEXTS)
+    model.compile(tf_keras.optimizers.Adam(0.05), model.head.loss, run_eagerly=True)
+    model.fit(inputs, np.arange(len(TEXTS)) % 3, batch_size=2, epochs=2, verbose=0)
+    trained = model.tuning.trained(before)
+    assert any(is_adapter(path) for path in trained)
+    for path, variable in model.variables_by_path().items():
+        assert (path in trained) == (variable.numpy() != before[path]).any(), path
+
+    task.save(tmp_path / "pack")
+    wanted = tf.nn.softmax(model(inputs)).numpy()
+    reloaded = load_task(tmp_path / "pack", bert)
+    assert reloaded.model.encoder.adapter == adapter
+    answers = reloaded.answers(TEXTS)["probabilities"]
+    np.testing.assert_allclose(answers, wanted, atol=1e-5)
+    version = export_packs(find_base(bert), [str(tmp_path / "pack")], str(tmp_path / "model"))
+    served = ask(load(version)["serving_default"], text=TEXTS)["probabilities"]
+    np.testing.assert_allclose(served, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", [None, (1,)])
+def test_parallel_designs_with_every_option_are_served(layers, bert, tmp_path):
+    design = {"layer_norm": True, "hidden_layers": 2, "multiplicative": True, "layers": layers}
+    adapter = AdapterConfig(size=5, parallel=True, **design)
+    pack = make_pack(bert, tmp_path / "pack", "a", adapter, max_seq_length=LENGTH)
     answers = ask(serve(bert, [pack])["serving_default"], text=TEXTS)
     np.testing.assert_allclose(answers["probabilities"], expected(bert, pack), atol=1e-5)
 
@@ -164,10 +198,10 @@ def test_tokens_are_answered_as_their_text(bert, tmp_path):
 
 def test_a_service_of_values_alone_answers_values(bert, tmp_path):
     pack = make_pack(bert, tmp_path / "a", "a", classes=None, max_seq_length=LENGTH)
-    service = read_service(find_base(bert), [pack])
-    answers = ask(serve(bert, [pack])["serving_default"], text=TEXTS)
+    signatures = serve(bert, [pack])
+    answers = ask(signatures["serving_default"], text=TEXTS)
     assert list(answers) == ["value"]
     np.testing.assert_allclose(answers["value"], expected(bert, pack), atol=1e-5)
-    listed = list_tasks(service)(request=tf.constant([""]))
+    listed = signatures["tasks"](request=tf.constant([""]))
     assert listed["labels"].dtype == tf.string
     assert listed["task"].numpy().tolist() == [[b"a"]]

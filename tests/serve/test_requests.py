@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.serve.tasks import ask, make_pack, serve
+from adapter_bert_tf.base.load import find_base
+from adapter_bert_tf.serve.export import export_packs
+from tests.serve.tasks import ask, load, make_pack, serve
 
 GOOD = {"task": ["single", "pair"], "text": ["w1 w2", "w3"], "text_pair": ["", "w4"]}
 
@@ -62,6 +64,19 @@ def test_no_rows_are_answered_with_none(text):
         "score": 0,
         "probabilities": 0,
     }
+
+
+def test_a_single_task_answers_no_rows_with_none(bert, packs, tmp_path):
+    """On CPUs with AVX-512, oneDNN aborts the process at some products of size 0."""
+    signatures = load(export_packs(find_base(bert), packs[:1], str(tmp_path / "model")))
+    tokens = dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), np.zeros([0, 3]))
+    for answers in (
+        ask(signatures["serving_default"], text=[]),
+        ask(signatures["tokens"], **tokens),
+    ):
+        assert answers["probabilities"].shape == (0, 2)
+        assert answers["label"].shape == answers["score"].shape == (0,)
+    assert signatures["tasks"](request=tf.zeros([0], tf.string))["task"].shape == (0, 1)
 
 
 def test_a_thousand_rows_of_very_different_lengths_are_answered_as_alone(text):

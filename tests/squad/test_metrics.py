@@ -3,7 +3,7 @@ import random
 import pytest
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
-from adapter_bert_tf.squad.answers import Answer, Prediction
+from adapter_bert_tf.squad.decoder import Answer, Prediction
 from adapter_bert_tf.squad.metrics import questions_of, score, score_predictions
 from tests import squad_lib
 

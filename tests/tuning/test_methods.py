@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from adapter_bert_tf import AdapterBertEncoder, AdapterConfig, ClassificationHead, TaskModel, Tuning
-from adapter_bert_tf.tuning.methods import METHODS
+from adapter_bert_tf.tuning.methods import METHODS, Method
 
 SIZES = {"base": (12, 768, 12), "large": (24, 1024, 16)}
 WORDS, CLASSES = 30522, 2
@@ -86,6 +86,8 @@ def test_trained_variables_are_named():
     assert Tuning("adapters", from_layer=1).trained(paths) == {paths[i] for i in (5, 8)}
     assert Tuning("layer_norm").trained(paths) == {paths[i] for i in (1, 5, 8)}
     assert Tuning("top_k", k=1).trained(paths) == {paths[i] for i in (5, 6, 7, 8)}
+    # All layers are not everything: the embeddings stay as they are.
+    assert Tuning("top_k", k=2).trained(paths) == {paths[i] for i in range(2, 9)}
     assert Tuning("head").trained(paths) == {paths[8]}
     assert Tuning("full").trained(paths) == set(paths)
 
@@ -106,3 +108,11 @@ def test_wrong_methods_are_told():
         Tuning("lora")
     with pytest.raises(ValueError, match="k must be"):
         Tuning("top_k", k=0)
+
+
+def test_a_new_method_is_a_line(monkeypatch):
+    monkeypatch.setitem(METHODS, "biases", Method(lambda path, *_: path.endswith("/bias"), 1e-3))
+    tuning = Tuning("biases")
+    assert tuning.learning_rate == 1e-3
+    paths = ["transformer/layer_0/output/bias", "transformer/layer_0/output/kernel"]
+    assert tuning.trained([*paths, "head/output/kernel"]) == {paths[0], "head/output/kernel"}

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from adapter_bert_tf import (
     AdapterConfig,
@@ -17,6 +18,7 @@ from adapter_bert_tf import (
     create_optimizer,
     load_encoder,
 )
+from adapter_bert_tf.tuning.methods import METHODS, Method
 from tests import tiny
 
 LABELS = np.array([0, 1, 2, 1])
@@ -54,6 +56,18 @@ def _values(model):
     ids=str,
 )
 def test_exactly_what_is_trained_changes_and_has_optimizer_state(bert, tuning):
+    _check_what_is_trained(bert, tuning)
+
+
+def test_a_method_can_name_single_variables(bert, monkeypatch):
+    """The layers that have these variables also have others, which stay frozen."""
+    monkeypatch.setitem(METHODS, "biases", Method(lambda path, *_: path.endswith("/bias"), 1e-3))
+    trained = _check_what_is_trained(bert, Tuning("biases"))
+    assert "transformer/layer_1/self_attention/value/bias" in trained
+    assert {path for path in trained if not path.endswith("/bias")} == {"head/output/kernel"}
+
+
+def _check_what_is_trained(bert, tuning: Tuning) -> set[str]:
     model = _model(bert, AdapterConfig(size=4, init_scale=0.1), tuning)
     model.run_eagerly = True  # Quicker than tracing, for two steps.
     before = _values(model)
@@ -61,6 +75,11 @@ def test_exactly_what_is_trained_changes_and_has_optimizer_state(bert, tuning):
         model.train_on_batch(tiny.inputs(), LABELS)
     changed = {path for path, value in _values(model).items() if (value != before[path]).any()}
     trained = tuning.trained(before)
+    variables = model.variables_by_path()
+    assert {id(variable) for variable in model.trainable_variables} == {
+        id(variables[path]) for path in trained
+    }
+    assert len(model.trainable_variables) + len(model.non_trainable_variables) == len(variables)
     # A key's bias shifts all scores of a query alike: its gradient is 0, and biases don't decay.
     assert trained - changed <= {path for path in trained if path.endswith("key/bias")}
     assert changed <= trained
@@ -68,6 +87,7 @@ def test_exactly_what_is_trained_changes_and_has_optimizer_state(bert, tuning):
     parameters = sum(before[path].size for path in trained)
     # Two moments for each; the counter and the learning rate are one number each.
     assert 2 * parameters <= slots <= 2 * parameters + 2
+    return trained
 
 
 def test_another_tuning_is_followed_by_a_compiled_model(bert):
@@ -233,6 +253,53 @@ def test_dropout_is_random_under_xla_and_on_two_devices(tmp_path, two_devices, o
     folder = tiny.write_google_bert(tmp_path, hidden_dropout_prob=0.5)
     strategy = tf.distribute.get_strategy() if options["jit_compile"] else two_devices
     assert len(_dropout_losses(folder, strategy, **options)) == 4
+
+
+def _heads() -> dict:
+    return {
+        "classes": ClassificationHead(3, 0.3),
+        "value": RegressionHead(),
+        "span": SpanHead(),
+    }
+
+
+@pytest.mark.parametrize("adapter", [AdapterConfig(size=4, init_scale=0.1, layers=[0, 2]), None])
+@pytest.mark.parametrize("head", ["classes", "value", "span"])
+def test_saves_and_loads_as_keras_models_do(bert, tmp_path, adapter, head):
+    tuning = Tuning("adapters", from_layer=1) if adapter else Tuning("top_k", k=2)
+    model = _model(bert, adapter, tuning, _heads()[head])
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    again = tf_keras.models.load_model(path)
+    np.testing.assert_array_equal(again(tiny.inputs()), model(tiny.inputs()))
+    assert again.tuning == model.tuning
+    assert again.encoder.adapter == adapter
+    assert (type(again.head), again.head.settings()) == (type(model.head), model.head.settings())
+    values = _values(model)
+    for name, value in _values(again).items():
+        np.testing.assert_array_equal(value, values.pop(name), err_msg=name)
+    assert not values
+
+
+def test_a_configuration_makes_a_model_that_takes_the_weights(bert):
+    model = _model(bert, head=_heads()["span"])
+    again = TaskModel.from_config(model.get_config())
+    assert again.get_config() == model.get_config()
+    assert [v.shape for v in again.weights] == [v.shape for v in model.weights]
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(again(tiny.inputs()), model(tiny.inputs()))
+
+
+def test_a_loaded_model_goes_on_with_the_same_training(bert, tmp_path):
+    model = _model(bert)
+    model.save(str(tmp_path / "model.keras"))
+    again = tf_keras.models.load_model(str(tmp_path / "model.keras"))
+    losses = []
+    for each in (model, again):
+        optimizer = create_optimizer(1e-2, 20, 0)
+        each.compile(optimizer=optimizer, loss=each.head.loss, run_eagerly=True)
+        losses.append([each.train_on_batch(tiny.inputs(), LABELS) for _ in range(3)])
+    np.testing.assert_allclose(*losses, rtol=1e-5)
 
 
 _BFLOAT16 = """

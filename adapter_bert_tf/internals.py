@@ -1,0 +1,132 @@
+"""The private attributes of Keras and Model Garden that we depend on, all in this file.
+
+Neither library has a public way to do what is done here, so an upgrade of either may break it.
+`tests/test_internals.py` checks that no other module of the package touches such attributes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    import tf_keras
+
+# Where `TransformerEncoderBlock.call()` finds the layers that it calls. Replacing these layers
+# inserts adapters without copying `call()`.
+_BLOCK_LAYERS = {
+    "attention": "_attention_layer",
+    "attention_dropout": "_attention_dropout",
+    "attention_norm": "_attention_layer_norm",
+    "attention_norm_kv": "_attention_layer_norm_kv",
+    "intermediate": "_intermediate_dense",
+    "activation": "_intermediate_activation_layer",
+    "inner_dropout": "_inner_dropout_layer",
+    "output": "_output_dense",
+    "output_dropout": "_output_dropout",
+    "output_norm": "_output_layer_norm",
+    "low_rank": "_lowrank_kv_projection",
+}
+
+# The same for `BertEncoderV2.call()`.
+_ENCODER_LAYERS = {
+    "positions": "_position_embedding_layer",
+    "norm": "_embedding_norm_layer",
+    "dropout": "_embedding_dropout",
+    "mask": "_attention_mask_layer",
+    "blocks": "_transformer_layers",
+}
+
+
+def get_block_layers(block: tf_keras.layers.Layer) -> dict[str, tf_keras.layers.Layer]:
+    """Returns the layers that a built `TransformerEncoderBlock` calls; some may be missing."""
+    return {
+        name: getattr(block, attribute)
+        for name, attribute in _BLOCK_LAYERS.items()
+        if hasattr(block, attribute)
+    }
+
+
+def set_block_layers(
+    block: tf_keras.layers.Layer, layers: dict[str, tf_keras.layers.Layer]
+) -> None:
+    """Sets the layers that a `TransformerEncoderBlock` calls."""
+    for name, layer in layers.items():
+        setattr(block, _BLOCK_LAYERS[name], layer)
+
+
+def get_encoder_layer(encoder: tf_keras.layers.Layer, name: str) -> tf_keras.layers.Layer:
+    """Returns a layer that a `BertEncoderV2` calls."""
+    return getattr(encoder, _ENCODER_LAYERS[name])
+
+
+def set_encoder_layer(encoder: tf_keras.layers.Layer, name: str, layer) -> None:
+    """Replaces a layer, or the list of blocks, that a `BertEncoderV2` calls."""
+    setattr(encoder, _ENCODER_LAYERS[name], layer)
+
+
+@contextlib.contextmanager
+def untracked(layer: tf_keras.layers.Layer) -> Iterator[None]:
+    """Lets attributes be set without Keras tracking them.
+
+    A checkpoint that is restored before a block is built waits for the block's layers. Keras
+    hands the values to the first layer that takes a name. Layers that we replace right away
+    must not take it, or the values are lost.
+    """
+    layer._self_setattr_tracking = False
+    try:
+        yield
+    finally:
+        layer._self_setattr_tracking = True
+
+
+@contextlib.contextmanager
+def output_range(encoder: tf_keras.layers.Layer, tokens: int | None) -> Iterator[None]:
+    """Lets a `BertEncoderV2` compute only the first tokens in its last layer, for one call.
+
+    Model Garden takes this number in the constructor only, but each use of one encoder needs
+    its own.
+    """
+    configured = encoder._output_range
+    encoder._output_range = tokens or configured
+    try:
+        yield
+    finally:
+        encoder._output_range = configured
+
+
+def own_variables(layer: tf_keras.layers.Layer) -> list[tf.Variable]:
+    """Returns the variables of a layer itself, without those of the layers in it.
+
+    `layer.weights` would include those of the layers in it.
+    """
+    return layer._trainable_weights + layer._non_trainable_weights
+
+
+def sublayers(layer: tf_keras.layers.Layer, recursive: bool = False) -> list[tf_keras.layers.Layer]:
+    """Returns the layers in a layer, also those in lists and dictionaries."""
+    return list(layer._flatten_layers(recursive=recursive, include_self=False))
+
+
+def dropout_generator(layer: tf_keras.layers.Dropout) -> tf.random.Generator:
+    """Returns the generator of a dropout layer that was made with `rng_type="stateful"`.
+
+    A run saves its state, so that a resumed run draws the same masks.
+    """
+    layer._random_generator._maybe_init()
+    return layer._random_generator._generator
+
+
+def position_embeddings(layer: tf_keras.layers.Layer) -> tf.Variable:
+    """Returns the table of Model Garden's `PositionEmbedding`, to look up any positions in it."""
+    return layer._position_embeddings
+
+
+def adam_moments(
+    optimizer: tf_keras.optimizers.Adam, variable: tf.Variable
+) -> tuple[tf.Variable, tf.Variable]:
+    """Returns Adam's running means of a variable's gradient and of its square."""
+    index = optimizer._index_dict[optimizer._var_key(variable)]
+    return optimizer._momentums[index], optimizer._velocities[index]

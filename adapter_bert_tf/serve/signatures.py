@@ -1,0 +1,155 @@
+"""The signatures of an export. The kinds of heads decide what the signatures return."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.kinds import HEADS
+from adapter_bert_tf.serve.model import ServedModel
+from adapter_bert_tf.serve.requests import REQUEST, TASK, Request, Requests, of_one_size
+from adapter_bert_tf.serve.rows import Rows, concat_loop
+from adapter_bert_tf.serve.service import Service
+from adapter_bert_tf.text.inputs import IDS
+
+Signatures = dict[str, tf.types.experimental.ConcreteFunction]
+
+# A long text may have thousands of windows. This many are computed at a time.
+_TOGETHER = 32
+
+
+def make_signatures(service: Service, model: ServedModel) -> Signatures:
+    """Returns the signatures of a service by name."""
+    signatures: Signatures = {}
+    texts = [i for i, task in enumerate(service.tasks) if task.head.signature == Head.signature]
+    if texts:
+        signatures |= _text_signatures(service, model, texts)
+    for kind in HEADS.values():
+        asked = [i for i, task in enumerate(service.tasks) if task.head is kind]
+        if asked and kind.signature != Head.signature:
+            signatures[kind.signature] = _own_signature(kind, service, model, asked)
+    # A server calls this one if a request names no signature.
+    signatures.setdefault(Head.signature, next(iter(signatures.values())))
+    return {**signatures, "tasks": _list_tasks(service)}
+
+
+def _text_signatures(service: Service, model: ServedModel, numbers: Sequence[int]) -> Signatures:
+    requests = Requests(service, numbers)
+    answers = _TextAnswers(service, model)
+
+    @tf.function(autograph=False)
+    def texts(**request: tf.Tensor) -> dict[str, tf.Tensor]:
+        return answers(requests.rows_of_texts(request))
+
+    @tf.function(autograph=False)
+    def tokens(**request: tf.Tensor) -> dict[str, tf.Tensor]:
+        return answers(requests.rows_of_tokens(request))
+
+    return {
+        Head.signature: texts.get_concrete_function(**requests.text_specs()),
+        "tokens": tokens.get_concrete_function(**requests.token_specs()),
+    }
+
+
+class _TextAnswers:
+    """Computes the answers to rows of texts, whose tasks may be of different kinds.
+
+    A row has the outputs of its task's kind. Outputs that only other kinds have are 0 or "".
+    """
+
+    def __init__(self, service: Service, model: ServedModel):
+        self._model = model
+        self._labels = tf.constant(service.label_table())
+        self._kinds = list(dict.fromkeys(task.head for task in service.tasks))
+        self._kinds = [kind for kind in self._kinds if kind.signature == Head.signature]
+        self._is_kind = [[task.head is kind for task in service.tasks] for kind in self._kinds]
+
+    def __call__(self, rows: Rows) -> dict[str, tf.Tensor]:
+        columns = self._labels.shape[1]
+
+        def activate(task: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+            # This comes before padding, so that columns that the task lacks get no probability.
+            values = self._choose(task, [kind.activate(logits) for kind in self._kinds])
+            return tf.pad(values, [[0, 0], [0, columns - tf.shape(values)[1]]])
+
+        values = self._model.outputs(rows, "pooled_output", activate, width=columns)
+        values, tasks = rows.in_order(values), rows.in_order(rows.tasks)
+        labels = tf.gather(self._labels, tasks)
+        answers: dict[str, tf.Tensor] = {}
+        for kind, is_kind in zip(self._kinds, self._is_kind, strict=True):
+            chosen = tf.gather(is_kind, tasks)
+            for name, answer in kind.answers(values, labels).items():
+                others = answers.get(name, tf.zeros_like(answer))
+                answers[name] = tf.where(_like(chosen, answer), answer, others)
+        return answers
+
+    def _choose(self, task: tf.Tensor, values: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns the one of `values` that belongs to the task's kind."""
+        chosen = values[0]
+        for is_kind, each in zip(self._is_kind[1:], values[1:], strict=True):
+            chosen = tf.where(tf.gather(is_kind, task), each, chosen)
+        return chosen
+
+
+def _like(rows: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    return rows if values.shape.rank == 1 else rows[:, None]
+
+
+def _own_signature(
+    kind: type[Head], service: Service, model: ServedModel, numbers: Sequence[int]
+) -> tf.types.experimental.ConcreteFunction:
+    """Returns the signature of a kind that has its own, such as that for questions."""
+    requests = Requests(service, numbers)
+    tasks = [service.tasks[number] for number in numbers]
+    answer = kind.answerer(
+        [(task.name, task.pack.inputs) for task in tasks],
+        requests.tokenizer,
+        _logits_of(model, requests),
+    )
+
+    @tf.function(autograph=False)
+    def respond(**request: tf.Tensor) -> dict[str, tf.Tensor]:
+        checked = of_one_size(request)
+        return answer(checked, requests.tasks_of(checked, kind.request[0]))
+
+    return respond.get_concrete_function(**requests.string_specs(*kind.request))
+
+
+def _logits_of(model: ServedModel, requests: Requests) -> Callable:
+    def logits_of(inputs: dict[str, tf.RaggedTensor], tasks: tf.Tensor, width: int):
+        """Returns the logits of each token, `[rows, (tokens), width]`."""
+
+        def part(number: tf.Tensor) -> tf.Tensor:
+            chosen = slice(number * _TOGETHER, (number + 1) * _TOGETHER)
+            some = {name: values[chosen] for name, values in inputs.items()}
+            rows = requests.line_up(some, tasks[chosen])
+            logits = model.outputs(rows, "sequence_output", lambda _, logits: logits, width)
+            by_row = tf.RaggedTensor.from_row_lengths(logits, rows.lengths)
+            return rows.in_order(by_row).flat_values
+
+        count = (tf.size(tasks) + _TOGETHER - 1) // _TOGETHER
+        flat = concat_loop(part, count, width)
+        return tf.RaggedTensor.from_row_lengths(flat, inputs[IDS].row_lengths())
+
+    return logits_of
+
+
+def _list_tasks(service: Service) -> tf.types.experimental.ConcreteFunction:
+    """Returns the signature that lists all tasks and their labels.
+
+    The content of its input does not matter. There is an answer for each row of the input, because
+    TF Serving's batching expects one.
+    """
+    names = np.array([task.name for task in service.tasks])
+    labels = service.label_table()
+
+    @tf.function(autograph=False)
+    def tasks(**request: Request) -> dict[str, tf.Tensor]:
+        rows = tf.shape(request[REQUEST])[0]
+        return {
+            TASK: tf.tile(names[None], [rows, 1]),
+            "labels": tf.tile(labels[None], [rows, 1, 1]),
+        }
+
+    return tasks.get_concrete_function(**{REQUEST: tf.TensorSpec([None], tf.string, REQUEST)})

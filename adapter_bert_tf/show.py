@@ -1,0 +1,277 @@
+"""Says what a folder of this package holds: a task pack, a run, an export or a BERT.
+
+    python -m adapter_bert_tf.show runs/sst2/pack
+    python -m adapter_bert_tf.show runs/sst2
+    python -m adapter_bert_tf.show models/bert
+    python -m adapter_bert_tf.show minilm
+
+Of a model with several exported versions, the newest one is shown.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import safetensors
+
+from adapter_bert_tf import entry, options
+from adapter_bert_tf.encoder.adapter import AdapterConfig
+from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import read_json_object
+from adapter_bert_tf.pack.pack import DESCRIPTION, Pack, parse_description, read_description
+from adapter_bert_tf.run.folder import RunFolder
+from adapter_bert_tf.run.settings import (
+    ClassifierSettings,
+    RunSettings,
+    SquadSettings,
+    option_sets,
+)
+from adapter_bert_tf.serve import DESCRIPTION_FILE
+from adapter_bert_tf.tuning.methods import Tuning
+
+Line = tuple[str, str]
+
+# Labels that are shown of many.
+_LABELS = 8
+_FINGERPRINT = 12
+# Names of the formats of BERTs, by the files that they are recognized by.
+_FORMATS = {
+    "saved_model.pb": "SavedModel, as on TF-Hub",
+    "bert_model.ckpt.*": "TensorFlow checkpoint",
+    "config.json": "Hugging Face",
+}
+
+
+def _main(path: str) -> None:
+    lines = list(_describe(path))
+    width = max(len(name) for name, _ in lines) + 2
+    for name, text in lines:
+        print(f"{name:<{width}}{text}".rstrip())
+
+
+def _describe(path: str) -> Iterator[Line]:
+    """Yields what there is to say about `path`. Only a BERT needs TensorFlow."""
+    version = _newest_version(path)
+    if os.path.exists(os.path.join(path, DESCRIPTION)):
+        return _show_pack(path)
+    if version is not None:
+        return _show_export(version)
+    folder = RunFolder(path)
+    if "tuning" in _settings_of(folder):
+        return _show_run(folder)
+    return _show_base(path)
+
+
+# Task packs.
+
+
+def _show_pack(folder: str) -> Iterator[Line]:
+    pack = read_description(folder)
+    yield "pack", folder
+    yield "task", f"{pack.task or 'without a name'}: {pack.kind}"
+    yield from _labels(pack)
+    yield "tuning", _tuning(pack)
+    yield "metrics", _metrics(pack.metrics)
+    fingerprint = pack.base.get("fingerprint", "")[:_FINGERPRINT]
+    yield "base", f"{pack.base.get('origin')}, fingerprint {fingerprint}"
+    if pack.vocabulary:
+        cased = "lower-cased" if pack.vocabulary.get("lower_case") else "cased"
+        yield "vocab", f"{pack.vocabulary.get('size', 0):,} tokens, {cased}"
+    yield "inputs", _settings(pack.inputs) or "unknown"
+    yield "size", _weights(folder, pack)
+
+
+def _labels(pack: Pack) -> Iterator[Line]:
+    names = pack.class_names
+    if names:
+        more = f", … ({len(names):,} in all)" if len(names) > _LABELS else ""
+        yield "labels", ", ".join(names[:_LABELS]) + more
+
+
+def _tuning(pack: Pack) -> str:
+    """Returns the method, and the options and fields of the design that are not the defaults."""
+    parts = [pack.tuning.method, _settings(_differing(pack.tuning, Tuning(pack.tuning.method)))]
+    if pack.adapter:
+        design = {"size": pack.adapter.size, **_differing(pack.adapter, AdapterConfig())}
+        parts.append(_settings({f"adapter_{name}": value for name, value in design.items()}))
+    return " ".join(part for part in parts if part)
+
+
+def _differing(value: Any, default: Any) -> dict[str, Any]:
+    ours, theirs = options.in_json(value), options.in_json(default)
+    return {name: each for name, each in ours.items() if each != theirs[name]}
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_value(value)}" for name, value in values.items())
+
+
+def _value(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _metrics(metrics: Mapping[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4f}" for name, value in metrics.items()) or "unknown"
+
+
+def _weights(folder: str, pack: Pack) -> str:
+    path = os.path.join(folder, pack.weights)
+    try:
+        # Only the names and shapes are read.
+        with safetensors.safe_open(path, framework="numpy") as file:
+            shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(f"{path}: {first_line(error)}") from None
+    parameters = sum(map(math.prod, shapes))
+    return f"{parameters:,} parameters in {len(shapes)} variables, {_bytes(os.path.getsize(path))}"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} GB"
+
+
+# Runs.
+
+
+def _show_run(folder: RunFolder) -> Iterator[Line]:
+    settings, results = _settings_of(folder), folder.results()
+    kind = SquadSettings if "predict_file" in settings else ClassifierSettings
+    yield "run", folder.path
+    yield "base", str(settings.get("bert", "unknown"))
+    if results.get("task"):
+        yield "task", results["task"]
+    yield "settings", _settings(_given(settings, kind)) or "the defaults"
+    yield "progress", _progress(folder, settings)
+    has_pack = os.path.exists(os.path.join(folder.pack, DESCRIPTION))
+    pack = read_description(folder.pack) if has_pack else None
+    metrics = results.get("metrics") or (pack.metrics if pack else {})
+    yield "metrics", _metrics(metrics)
+    if pack is not None:
+        yield "pack", folder.pack
+        yield "size", _weights(folder.pack, pack)
+
+
+def _settings_of(folder: RunFolder) -> dict[str, Any]:
+    """Returns a run's settings; a run that did not train has them only in its results."""
+    return folder.asked() or folder.results().get("settings", {})
+
+
+def _given(asked: Mapping[str, Any], kind: type[RunSettings]) -> dict[str, Any]:
+    """Returns the settings that are not the defaults, by the names of their flags."""
+    found = {}
+    for owner, prefix in option_sets(kind):
+        part = {AdapterConfig: "adapter", Tuning: "tuning"}.get(owner)
+        values = asked.get(part) or {} if part else asked
+        for name, option in options.options_of(owner, prefix).items():
+            value = values.get(option.field)
+            if value is not None and value != options.in_json(option.default):
+                found[name] = value
+    rate = Tuning(found.get("tuning", Tuning.method)).learning_rate
+    if found.get("learning_rate") == rate:
+        del found["learning_rate"]
+    return {name: value for name, value in found.items() if name != "bert"}
+
+
+def _progress(folder: RunFolder, settings: Mapping[str, Any]) -> str:
+    results = folder.results()
+    if "steps" in results:
+        epochs, seconds = len(results.get("epochs", ())), results.get("seconds", 0)
+        return f"finished: {epochs} epochs, {results['steps']:,} steps, {seconds:,.0f} s"
+    if not folder.asked():
+        return "evaluated, not trained"
+    epochs = len(folder.history())
+    return f"{epochs} of {settings['num_train_epochs']:g} epochs; the same command resumes it"
+
+
+# Exports.
+
+
+def _newest_version(path: str) -> str | None:
+    """Returns the folder of an export, or the newest one in the folder of a model."""
+    names = os.listdir(path) if os.path.isdir(path) else []
+    versions = sorted((name for name in names if name.isdecimal()), key=int, reverse=True)
+    folders = [path, *(os.path.join(path, name) for name in versions)]
+    found = (each for each in folders if os.path.exists(os.path.join(each, DESCRIPTION_FILE)))
+    return next(found, None)
+
+
+def _show_export(folder: str) -> Iterator[Line]:
+    path = os.path.join(folder, DESCRIPTION_FILE)
+    raw = read_json_object(path)
+    try:
+        tasks = [(task["name"], parse_description(task["pack"], path)) for task in raw["tasks"]]
+        config, origin, words = raw["config"], raw["origin"], len(raw["tokens"])
+        cased = "lower-cased" if raw["lower_case"] else "cased"
+        sizes = (config["num_layers"], config["hidden_size"])
+        signatures = raw.get("signatures", {})
+    except (LookupError, TypeError) as error:
+        raise UserError(f"{path}: not a complete description: {error!r}") from None
+    yield "export", folder
+    yield "base", f"{origin}: {sizes[0]} layers, {sizes[1]} wide"
+    yield "vocab", f"{words:,} tokens, {cased}"
+    for name, pack in tasks:
+        yield "", ""
+        yield "task", f"{name}: {pack.kind}"
+        yield from _labels(pack)
+        yield "tuning", _tuning(pack)
+        yield "metrics", _metrics(pack.metrics)
+        yield "inputs", _settings(pack.inputs) or "unknown"
+    yield "", ""
+    for name, signature in signatures.items():
+        takes, gives = (", ".join(signature[part]) for part in ("inputs", "outputs"))
+        yield "signature", f"{name}: {takes} -> {gives}"
+    yield "size", _bytes(sum(_file_sizes(folder)))
+
+
+def _file_sizes(folder: str) -> Iterable[int]:
+    for parent, _, names in os.walk(folder):
+        yield from (os.path.getsize(os.path.join(parent, name)) for name in names)
+
+
+# Bases.
+
+
+def _show_base(path: str) -> Iterator[Line]:
+    from adapter_bert_tf.base.base import digest_of
+    from adapter_bert_tf.base.load import FORMATS, find_base
+    from adapter_bert_tf.base.presets import locate
+    from adapter_bert_tf.encoder.variables import is_adapter
+
+    place = locate(path)
+    found = next((format for format in FORMATS if format.recognises(place)), None)
+    if found is None and os.path.isdir(path):
+        raise UserError(f"{path}: neither a task pack nor a run, an export or a BERT")
+    base = find_base(path)
+    config = base.config
+    parameters = adapters = 0
+    for name, array in base.read():
+        if is_adapter(name):
+            adapters += array.size
+        else:
+            parameters += array.size
+            base.digests[name] = digest_of(array)
+    yield "base", path
+    if place != path:
+        yield "place", place
+    if found:
+        yield "format", _FORMATS.get(found.files, found.files)
+    yield "layers", f"{config.num_layers}, {config.hidden_size} wide, {config.inner_dim} inside"
+    yield "heads", f"{config.num_attention_heads}"
+    yield "inputs", f"rows of up to {config.max_sequence_length} tokens"
+    more = f", and {adapters:,} of adapters" if adapters else ""
+    yield "size", f"{parameters:,} parameters{more}"
+    if base.vocabulary is None:
+        yield "vocab", "no vocabulary beside it"
+    else:
+        cased = "lower-cased" if base.vocabulary.lower_case else "cased"
+        yield "vocab", f"{len(base.vocabulary.tokens):,} tokens, {cased}"
+    yield "fingerprint", base.fingerprint[:_FINGERPRINT]
+
+
+if __name__ == "__main__":
+    entry.run(_main, ("DIR",))

@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from adapter_bert_tf import Adapter, AdapterConfig
+from adapter_bert_tf.encoder.variables import variables_by_path
+
+WIDTH = 12
+
+
+def _adapter(**choices) -> Adapter:
+    return Adapter(AdapterConfig(size=4, init_scale=0.5, **choices))
+
+
+def _values(adapter: Adapter) -> dict[str, np.ndarray]:
+    return {path: variable.numpy() for path, variable in variables_by_path(adapter).items()}
+
+
+def _gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.fixture
+def x():
+    return np.random.default_rng(0).normal(size=[2, 5, WIDTH]).astype(np.float32)
+
+
+def test_is_a_bottleneck_with_a_skip(x):
+    adapter = _adapter()
+    output = adapter(x)
+    v = _values(adapter)
+    expected = x + _gelu(x @ v["down/kernel"] + v["down/bias"]) @ v["up/kernel"] + v["up/bias"]
+    np.testing.assert_allclose(output, expected, atol=1e-5)
+
+
+def test_parallel_reads_the_input_of_the_sub_layer(x):
+    adapter = _adapter(parallel=True)
+    source = x[:, ::-1]
+    output = adapter(x, source)
+    v = _values(adapter)
+    np.testing.assert_allclose(
+        output, x + _gelu(source @ v["down/kernel"]) @ v["up/kernel"], atol=1e-5
+    )
+
+
+def test_multiplicative_scales(x):
+    adapter = _adapter(multiplicative=True)
+    output = adapter(x)
+    v = _values(adapter)
+    np.testing.assert_allclose(
+        output, x * (1 + _gelu(x @ v["down/kernel"]) @ v["up/kernel"]), atol=1e-5
+    )
+
+
+def test_inner_layer_norm_makes_the_bottleneck_blind_to_scale(x):
+    adapter = _adapter(layer_norm=True)
+    update = adapter(x) - x
+    np.testing.assert_allclose(adapter(3 * x) - 3 * x, update, atol=1e-4)
+    without = _adapter()
+    assert np.abs((without(3 * x) - 3 * x) - (without(x) - x)).max() > 1e-2
+
+
+def test_more_hidden_layers(x):
+    adapter = _adapter(hidden_layers=3, activation="relu")
+    output = adapter(x)
+    v = _values(adapter)
+    hidden = x
+    for name in ("down", "hidden_1", "hidden_2"):
+        hidden = np.maximum(hidden @ v[f"{name}/kernel"], 0)
+    np.testing.assert_allclose(output, x + hidden @ v["up/kernel"], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("choices", "count"),
+    [
+        ({}, 2 * 4 * WIDTH + 4 + WIDTH),
+        ({"hidden_layers": 2}, 2 * 4 * WIDTH + 4 + WIDTH + 4 * 4 + 4),
+        ({"layer_norm": True}, 2 * 4 * WIDTH + 4 + WIDTH + 2 * WIDTH),
+    ],
+)
+def test_parameters_follow_the_formula(x, choices, count):
+    adapter = _adapter(**choices)
+    adapter(x)
+    assert adapter.count_params() == count
+
+
+def test_starts_as_truncated_normal_with_zero_biases(x):
+    adapter = Adapter(AdapterConfig(size=200, init_scale=1e-2))
+    adapter(x)
+    v = _values(adapter)
+    assert np.abs(v["down/kernel"]).max() <= 2e-2
+    assert 0.5e-2 < v["down/kernel"].std() < 1.2e-2
+    assert not v["down/bias"].any()
+    assert not v["up/bias"].any()
+
+
+def test_dropout_comes_before_the_bottleneck():
+    adapter = Adapter(AdapterConfig(size=4, init_scale=0.0), dropout=0.5)
+    ones = tf.ones([4, 8, WIDTH])
+    dropped = adapter(ones, training=True).numpy()
+    assert set(np.unique(dropped)) == {0.0, 2.0}
+    np.testing.assert_array_equal(adapter(ones, training=False), ones)
+
+
+def test_config_round_trip(x):
+    adapter = _adapter(parallel=True, layer_norm=True, sites=["attention"])
+    again = Adapter.from_config(adapter.get_config())
+    assert again.config == adapter.config
+    assert AdapterConfig(**adapter.config.to_dict()) == adapter.config
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"size": 0}, "size"),
+        ({"size": 1.5}, "size"),
+        ({"hidden_layers": 0}, "hidden_layers"),
+        ({"init_scale": -1.0}, "init_scale"),
+        ({"sites": ()}, "sites"),
+        ({"sites": ("pooler",)}, "pooler"),
+        ({"activation": "step"}, "step"),
+    ],
+)
+def test_wrong_choices_are_told(wrong, told):
+    with pytest.raises(ValueError, match=told):
+        AdapterConfig(**wrong)

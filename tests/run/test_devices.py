@@ -1,0 +1,55 @@
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from adapter_bert_tf import UserError
+from adapter_bert_tf.run import devices
+from adapter_bert_tf.run.devices import Devices, describe_devices, is_tpu, worker_number
+
+
+def test_one_device_is_the_default():
+    strategy = Devices().prepare(seed=0)
+    assert strategy.num_replicas_in_sync == 1
+    assert not is_tpu(strategy)
+    assert worker_number(strategy) == 0
+    assert describe_devices(strategy).startswith("1 x ")
+
+
+def test_what_is_random_is_seeded_also_under_a_strategy_that_is_given(two_devices):
+    drawn = []
+    for strategy in (None, two_devices, None):
+        found = Devices().prepare(seed=3, strategy=strategy)
+        assert strategy in (None, found)
+        drawn.append((np.random.random(), float(tf.random.uniform([]))))
+    assert len(set(drawn)) == 1
+
+
+def test_precision_is_set_and_belongs_to_the_run():
+    try:
+        Devices(mixed_precision="bfloat16").prepare(seed=0)
+        assert tf_keras.mixed_precision.global_policy().name == "mixed_bfloat16"
+    finally:
+        tf_keras.mixed_precision.set_global_policy("float32")
+    assert Devices(mixed_precision="bfloat16").identity() != Devices().identity()
+    assert Devices(tpu_name="other").identity() == Devices().identity()
+
+
+def test_a_tpu_that_is_not_there_is_told(monkeypatch):
+    def resolve(*_args, **_kwargs):
+        raise ValueError("Could not find a TPU.\nMore lines.")
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolve)
+    with pytest.raises(UserError, match="--use_tpu: no TPU mine: Could not find a TPU.$"):
+        Devices(use_tpu=True, tpu_name="mine").prepare(seed=0)
+
+
+def test_a_tpu_that_does_not_answer_is_told(monkeypatch):
+    monkeypatch.setattr(devices, "_TPU_SECONDS", 0.1)
+    monkeypatch.setattr(
+        tf.distribute.cluster_resolver, "TPUClusterResolver", lambda *_a, **_k: time.sleep(0.5)
+    )
+    with pytest.raises(UserError, match="no TPU on this machine: no answer in 0.1 seconds"):
+        Devices(use_tpu=True).prepare(seed=0)
