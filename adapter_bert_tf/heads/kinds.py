@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Kinds of tasks on texts. The labels of your own files belong to the first kind that recognizes
 # them.
 TEXT_KINDS = {
+    "multi_label": "multi_label.MultiLabelHead",
     "regression": "regression.RegressionHead",
     "classification": "classification.ClassificationHead",
 }
