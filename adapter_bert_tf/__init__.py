@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
     from adapter_bert_tf.errors import UserError
     from adapter_bert_tf.heads.classification import ClassificationHead, Prediction
+    from adapter_bert_tf.heads.multi_label import LabelsPrediction, MultiLabelHead
     from adapter_bert_tf.heads.regression import RegressionHead, Value
     from adapter_bert_tf.heads.span import SpanHead
     from adapter_bert_tf.pack.model import load_pack, save_pack
@@ -28,6 +29,8 @@ _MODULES = {
     "Answer": "task",
     "BertAdam": "tuning.optimizer",
     "ClassificationHead": "heads.classification",
+    "LabelsPrediction": "heads.multi_label",
+    "MultiLabelHead": "heads.multi_label",
     "Pack": "pack.pack",
     "Prediction": "heads.classification",
     "RegressionHead": "heads.regression",
@@ -54,6 +57,8 @@ __all__ = [
     "Answer",
     "BertAdam",
     "ClassificationHead",
+    "LabelsPrediction",
+    "MultiLabelHead",
     "Pack",
     "Prediction",
     "RegressionHead",

@@ -1,13 +1,11 @@
 """From the fields of settings to flags, and from flags to settings."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 from absl import flags
 
 from adapter_bert_tf.options import Option, options_of
-from adapter_bert_tf.run.settings import RunSettings, make_settings, option_sets
-
-Settings = TypeVar("Settings", bound=RunSettings)
+from adapter_bert_tf.run.settings import RunSettings, Settings, make_settings, option_sets
 
 _DEFINE = {
     str: flags.DEFINE_string,

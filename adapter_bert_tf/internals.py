@@ -113,7 +113,8 @@ def sublayers(layer: tf_keras.layers.Layer, recursive: bool = False) -> list[tf_
 def dropout_generator(layer: tf_keras.layers.Dropout) -> tf.random.Generator:
     """Returns the generator of a dropout layer that was made with `rng_type="stateful"`.
 
-    A run saves its state, so that a resumed run draws the same masks.
+    A run saves its state, so that a resumed run draws the same masks. Layers inside of Keras's
+    attention have none: None is returned for them.
     """
     layer._random_generator._maybe_init()
     return layer._random_generator._generator

@@ -145,16 +145,14 @@ def take(kind: type, values: dict[str, Any], prefix: str = "") -> dict[str, Any]
 def in_json(value: Any) -> Any:
     """Returns a dataclass's values as JSON can hold them: dictionaries and lists."""
     if dataclasses.is_dataclass(value):
-        return {field.name: in_json(getattr(value, field.name)) for field in _fields(value)}
+        return {
+            field.name: in_json(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
     if isinstance(value, Mapping):
         return {name: in_json(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [in_json(each) for each in value]
     return value
-
-
-def _fields(value: Any) -> tuple[dataclasses.Field, ...]:
-    return dataclasses.fields(value)
 
 
 def _value_type(hint: Any) -> tuple[type, bool]:

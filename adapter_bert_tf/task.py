@@ -19,7 +19,7 @@ from adapter_bert_tf.heads.head import Answers, Head
 from adapter_bert_tf.heads.kinds import TEXT_HEADS
 from adapter_bert_tf.pack.model import load_pack, save_pack, share_encoder
 from adapter_bert_tf.pack.pack import Pack, read_pack
-from adapter_bert_tf.squad.decoder import Decoding, Prediction, find_answers
+from adapter_bert_tf.squad.decoder import Answered, Decoding, find_answers
 from adapter_bert_tf.squad.questions import Questions
 from adapter_bert_tf.squad.windows import SpanWindows, WindowSizes, to_windows
 from adapter_bert_tf.text.inputs import encode, pad
@@ -222,7 +222,7 @@ class Task:
 
     def answer_windows(
         self, spans: SpanWindows, batch_size: int, lengths: list[int], fixed_rows: bool = False
-    ) -> list[Prediction]:
+    ) -> list[Answered]:
         """Returns the answer to each question, with the n best.
 
         Args:

@@ -4,7 +4,7 @@ import dataclasses
 
 from adapter_bert_tf.data.delimited import Quotes
 from adapter_bert_tf.data.tables import CSV, FOLDERS, PLAIN_TSV, Layout
-from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, Task
+from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, TaskDefinition
 
 _UTF8 = Layout(CSV, encoding="utf-8", delimiter=",")
 _LATIN = Layout(CSV, encoding="latin-1", delimiter=",")
@@ -19,10 +19,10 @@ def _single(
     sizes: tuple[int, int, int],
     layout: Layout = _UTF8,
     **more,
-) -> Task:
+) -> TaskDefinition:
     """Describes a task in one file, which is split into the paper's sizes with a fixed seed."""
     splits = {ALL: Split(files, layout, label)}
-    return Task(name, text, labels=labels, splits=splits, sizes=sizes, **more)
+    return TaskDefinition(name, text, labels=labels, splits=splits, sizes=sizes, **more)
 
 
 # The published file, in which quotes are text.
@@ -50,7 +50,7 @@ _PROGRESSIVE = ("progressive-tweet-sentiment.csv",)
 _PROGRESSIVE_SIZES = (927, 116, 116)
 
 ADDITIONAL = (
-    Task(
+    TaskDefinition(
         "20newsgroups",
         text="text",
         labels=(
@@ -237,7 +237,7 @@ ADDITIONAL = (
         (146667, 18333, 18334),
         classes=157,
     ),
-    Task(
+    TaskDefinition(
         "news_aggregator",
         text="title",
         labels=("b", "e", "m", "t"),

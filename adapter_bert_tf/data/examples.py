@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from adapter_bert_tf.data.tables import FOLDERS, Row, Table, find_column, read_table
-from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, Task
+from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, TaskDefinition
 from adapter_bert_tf.errors import UserError, first_line
 
-Rows = Sequence[tuple[int, Row]]
+TableRows = Sequence[tuple[int, Row]]
 # The number of a class, a value, or a number for each of several labels.
 Label = int | float | Sequence[float]
 
@@ -54,9 +54,9 @@ class LabelColumns:
 
     Attributes:
       path: The file, for messages.
-      names: Names of the columns: one, or several for kinds of tasks that have it so.
+      names: Names of the columns: one, or several for a task with several labels.
       cells: The cells of each row in these columns.
-      separator: What separates the labels in a cell, for kinds of tasks that have it so.
+      separator: What separates the labels in a cell, for a task with several labels.
     """
 
     path: str
@@ -92,7 +92,7 @@ class LabelKind(Protocol):
 
 def find_columns(
     path: str,
-    rows: Rows,
+    rows: TableRows,
     names: Sequence[str],
     aliases: Mapping[str, str] | None = None,
     separator: str | None = None,
@@ -118,7 +118,7 @@ def find_columns(
 
 def to_examples(
     path: str,
-    rows: Rows,
+    rows: TableRows,
     text: str,
     pair: str | None,
     columns: LabelColumns | None,
@@ -170,7 +170,7 @@ class TaskFiles:
       notes: What there is to say about how the files were read.
     """
 
-    def __init__(self, task: Task, data_dir: str, kinds: Mapping[str, LabelKind]):
+    def __init__(self, task: TaskDefinition, data_dir: str, kinds: Mapping[str, LabelKind]):
         self.task = task
         self.notes: list[str] = []
         self._data_dir, self._kinds = data_dir, kinds
@@ -256,7 +256,7 @@ class _File:
     """A file of a task: its rows, and the columns that the task uses."""
 
     path: str
-    rows: Rows
+    rows: TableRows
     text: str
     pair: str | None
     label: str | None
@@ -283,7 +283,7 @@ def _read_folders(path: str, encoding: str) -> Table:
     return Table(("label", "text"), rows)
 
 
-def _part(examples: Examples, task: Task, name: str) -> Examples:
+def _part(examples: Examples, task: TaskDefinition, name: str) -> Examples:
     """Returns one split of a single file: in the paper's sizes, if the file is complete."""
     total = len(examples)
     if task.sizes and sum(task.sizes) == total:

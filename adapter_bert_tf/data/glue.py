@@ -3,7 +3,7 @@
 import dataclasses
 
 from adapter_bert_tf.data.tables import PLAIN_TSV, Layout
-from adapter_bert_tf.data.task import DEV, TEST, TRAIN, Split, Task, TfdsTask
+from adapter_bert_tf.data.task import DEV, TEST, TRAIN, Split, TaskDefinition, TfdsTask
 
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
@@ -26,7 +26,7 @@ def _splits(label: str, layout: Layout = PLAIN_TSV) -> dict[str, Split]:
 
 
 GLUE = (
-    Task(
+    TaskDefinition(
         "CoLA",
         text="sentence",
         labels=_BINARY,
@@ -38,7 +38,7 @@ GLUE = (
         submission={TEST: "CoLA.tsv"},
         tfds=_tfds("cola", "sentence", None, _BINARY),
     ),
-    Task(
+    TaskDefinition(
         "SST-2",
         text="sentence",
         labels=_BINARY,
@@ -46,7 +46,7 @@ GLUE = (
         submission={TEST: "SST-2.tsv"},
         tfds=_tfds("sst2", "sentence", None, _BINARY),
     ),
-    Task(
+    TaskDefinition(
         "MRPC",
         text="#1 String",
         pair="#2 String",
@@ -56,7 +56,7 @@ GLUE = (
         submission={TEST: "MRPC.tsv"},
         tfds=_tfds("mrpc", "sentence1", "sentence2", _BINARY),
     ),
-    Task(
+    TaskDefinition(
         "STS-B",
         text="sentence1",
         pair="sentence2",
@@ -65,7 +65,7 @@ GLUE = (
         submission={TEST: "STS-B.tsv"},
         tfds=_tfds("stsb", "sentence1", "sentence2", ()),
     ),
-    Task(
+    TaskDefinition(
         "QQP",
         text="question1",
         pair="question2",
@@ -76,7 +76,7 @@ GLUE = (
         submission={TEST: "QQP.tsv"},
         tfds=_tfds("qqp", "question1", "question2", _BINARY),
     ),
-    Task(
+    TaskDefinition(
         "MNLI",
         text="sentence1",
         pair="sentence2",
@@ -103,7 +103,7 @@ GLUE = (
             _TFDS_NLI,
         ),
     ),
-    Task(
+    TaskDefinition(
         "QNLI",
         text="question",
         pair="sentence",
@@ -112,7 +112,7 @@ GLUE = (
         submission={TEST: "QNLI.tsv"},
         tfds=_tfds("qnli", "question", "sentence", _ENTAILMENT),
     ),
-    Task(
+    TaskDefinition(
         "RTE",
         text="sentence1",
         pair="sentence2",
@@ -121,7 +121,7 @@ GLUE = (
         submission={TEST: "RTE.tsv"},
         tfds=_tfds("rte", "sentence1", "sentence2", _ENTAILMENT),
     ),
-    Task(
+    TaskDefinition(
         "WNLI",
         text="sentence1",
         pair="sentence2",
@@ -130,7 +130,7 @@ GLUE = (
         submission={TEST: "WNLI.tsv"},
         tfds=_tfds("wnli", "sentence1", "sentence2", _BINARY),
     ),
-    Task(
+    TaskDefinition(
         "AX",
         text="sentence1",
         pair="sentence2",

@@ -52,17 +52,24 @@ def _from_tuples(examples: Iterable[Any]) -> Iterator[dict]:
 def _as_texts(row: Any, number: int) -> dict[str, str]:
     if not isinstance(row, dict):
         raise UserError(f"example {number}: expected a dictionary, not {type(row).__name__}")
-    return {str(name): _as_text(value) for name, value in row.items() if not _is_missing(value)}
+    try:
+        return {str(name): _as_text(value) for name, value in row.items() if not _is_missing(value)}
+    except ValueError as error:
+        raise UserError(f"example {number}: {error}") from None
 
 
 def _is_missing(value: Any) -> bool:
-    # A float that is not equal to itself is NaN, which pandas writes for an empty cell.
-    return value is None or (isinstance(value, float) and value != value)
+    # pandas writes NaN, which is not equal to itself, or NA for an empty cell.
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _as_text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    if hasattr(value, "item"):
-        value = value.item()
-    return str(value)
+    if isinstance(value, list | tuple | dict | set) or getattr(value, "size", 1) != 1:
+        raise ValueError(
+            f"expected one value in a column, not {value!r}; give a column for each label, or a "
+            "text with label_separator"
+        )
+    return str(value.item() if hasattr(value, "item") else value)

@@ -9,18 +9,19 @@ from typing import Protocol
 import numpy as np
 
 from adapter_bert_tf.data.additional import ADDITIONAL
+from adapter_bert_tf.data.download import load_tfds
 from adapter_bert_tf.data.examples import (
     Examples,
     LabelKind,
-    Rows,
+    TableRows,
     TaskFiles,
     find_columns,
     to_examples,
 )
 from adapter_bert_tf.data.glue import GLUE
 from adapter_bert_tf.data.tables import Table, find_column, layout_of, read_table
-from adapter_bert_tf.data.task import DEV, TEST, TRAIN, Task
-from adapter_bert_tf.errors import UserError, first_line, some
+from adapter_bert_tf.data.task import DEV, TEST, TRAIN, TaskDefinition
+from adapter_bert_tf.errors import UserError, some
 
 Kinds = Mapping[str, LabelKind]
 
@@ -31,7 +32,7 @@ class Source(Protocol):
     notes: list[str]
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskDefinition:
         """The task."""
 
     @property
@@ -54,10 +55,10 @@ def _key(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
 
 
-TASKS: dict[str, Task] = {_key(task.name): task for task in (*GLUE, *ADDITIONAL)}
+TASKS: dict[str, TaskDefinition] = {_key(task.name): task for task in (*GLUE, *ADDITIONAL)}
 
 
-def find_task(name: str) -> Task:
+def find_task(name: str) -> TaskDefinition:
     """Returns the task called `name`, in any spelling, or suggests similar names."""
     if _key(name) in TASKS:
         return TASKS[_key(name)]
@@ -70,7 +71,7 @@ def find_task(name: str) -> Task:
 class OriginalFiles(TaskFiles):
     """A task in the files that its authors publish."""
 
-    def __init__(self, task: Task, data_dir: str, kinds: Kinds):
+    def __init__(self, task: TaskDefinition, data_dir: str, kinds: Kinds):
         if not os.path.isdir(data_dir):
             raise UserError(f"--data_dir={data_dir}: no such folder")
         super().__init__(task, data_dir, kinds)
@@ -79,7 +80,7 @@ class OriginalFiles(TaskFiles):
 class Tfds:
     """A task that TFDS downloads on first use."""
 
-    def __init__(self, task: Task, kinds: Kinds):
+    def __init__(self, task: TaskDefinition, kinds: Kinds):
         if task.tfds is None:
             files = {name for split in task.splits.values() for name in split.files}
             raise UserError(
@@ -100,7 +101,10 @@ class Tfds:
 
     def read(self, split: str) -> Examples:
         """Returns the examples of a split."""
-        rows = load_tfds(self._tfds.name, self._tfds.splits[split], "--data_dir")
+        files = some({file for each in self.task.splits.values() for file in each.files})
+        instead = f"give --data_dir, a folder with {files}"
+        data = load_tfds(self._tfds.name, self._tfds.splits[split], instead)
+        rows = list(data.batch(1024).as_numpy_iterator())
         # TFDS keeps rows in the order of a hash; GLUE numbers the test rows as in its files.
         order = np.argsort(np.concatenate([batch["idx"] for batch in rows]), kind="stable")
 
@@ -119,24 +123,6 @@ class Tfds:
             pairs=None if pair is None else [text.decode() for text in column(pair)],
             labels=labels,
         )
-
-
-def load_tfds(name: str, split: str, flag: str) -> list[dict[str, np.ndarray]]:
-    """Returns a split of a TFDS data set in batches; it is downloaded on first use.
-
-    Args:
-      name: Data set and configuration.
-      split: Name of the split in TFDS.
-      flag: The flag that takes files instead, for messages.
-    """
-    # Imported here, because it takes a second and files do without it.
-    import tensorflow_datasets as tfds
-
-    try:
-        return list(tfds.load(name, split=split).batch(1024).as_numpy_iterator())
-    except Exception as error:  # Its downloader raises whatever its transport does.
-        reason = first_line(error)
-        raise UserError(f"TFDS has no {name}, {split}: {reason}; or give {flag}") from None
 
 
 class RecordFiles:
@@ -173,9 +159,9 @@ class RecordFiles:
         )
 
     @functools.cached_property
-    def task(self) -> Task:
+    def task(self) -> TaskDefinition:
         """The task."""
-        return Task(name=self._name, text="", labels=self.labels)
+        return TaskDefinition(name=self._name, text="", labels=self.labels)
 
     @property
     def kind(self) -> LabelKind:
@@ -294,10 +280,10 @@ class OwnFiles:
         return self._found[1]
 
     @functools.cached_property
-    def task(self) -> Task:
+    def task(self) -> TaskDefinition:
         """The task."""
         metrics = self.kind.default_metrics
-        return Task(self._name, self.text, self.pair, self.labels, metrics=metrics)
+        return TaskDefinition(self._name, self.text, self.pair, self.labels, metrics=metrics)
 
     @property
     def splits(self) -> list[str]:
@@ -337,7 +323,7 @@ class OwnFiles:
             self._note(f"{path}: {drawn:,} of {total:,} rows, drawn with the seed, are the dev set")
         return examples.take(sorted(order[:drawn] if split == DEV else order[drawn:]))
 
-    def _labelled(self, split: str) -> tuple[str, Rows]:
+    def _labelled(self, split: str) -> tuple[str, TableRows]:
         """Returns the rows of a split, without those that have no label if that is asked for."""
         path, table = self._open(split)
         if split == TEST or not self._skip_unlabelled:

@@ -132,9 +132,17 @@ def _open_lines(path: str, text: str, layout: Layout) -> tuple[Lines, list[str]]
         quotes = Quotes.ACROSS_LINES
     elif quotes is None:
         quotes = find_quotes(text, delimiter)
+        # Texts that happen to stand in quotes don't make a table if quotes are read as quotes.
+        if quotes != Quotes.TEXT and not _is_regular(path, text, delimiter, quotes):
+            quotes = Quotes.TEXT if _is_regular(path, text, delimiter, Quotes.TEXT) else quotes
         if quotes != Quotes.TEXT:
             notes.append("read with quotes around fields")
     return read_lines(path, text, delimiter, quotes), notes
+
+
+def _is_regular(path: str, text: str, delimiter: str, quotes: Quotes) -> bool:
+    """Whether all rows have the same number of columns."""
+    return len({len(fields) for _, fields in read_lines(path, text, delimiter, quotes)}) == 1
 
 
 def _given_delimiter(path: str, layout: Layout) -> str | None:

@@ -26,7 +26,7 @@ class Split:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class TaskDefinition:
     """A data set and its metric.
 
     Args:

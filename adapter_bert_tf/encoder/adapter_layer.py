@@ -10,7 +10,7 @@ from adapter_bert_tf.encoder.activations import get_activation
 from adapter_bert_tf.encoder.adapter import AdapterConfig, adapt
 
 
-class InputOf(threading.local):
+class InputOf:
     """Hands the input of one layer to another one that is called later, in the same call.
 
     A parallel adapter stands behind a sub-layer, but reads the sub-layer's input. Keras has no
@@ -22,16 +22,18 @@ class InputOf(threading.local):
 
     def __init__(self, layer: tf_keras.layers.Layer):
         call = layer.call
+        # Several threads may trace or compute at the same time.
+        self._local = threading.local()
 
         def remember(inputs, *args, **kwargs):
-            self._inputs = inputs
+            self._local.inputs = inputs
             return call(inputs, *args, **kwargs)
 
         layer.call = remember
 
     def take(self) -> tf.Tensor:
         """Returns the input of the last call, and forgets it."""
-        inputs, self._inputs = self._inputs, None
+        inputs, self._local.inputs = self._local.inputs, None
         return inputs
 
 

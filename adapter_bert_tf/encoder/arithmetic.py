@@ -25,7 +25,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
 
 def mask_bias(mask: tf.Tensor, dtype: tf.DType = tf.float32) -> tf.Tensor:
-    """Returns what to add to attention's logits: 0 where the mask is 1, and very little else."""
+    """Returns what to add to attention's logits: 0 where the mask is 1, else a very low number."""
     masked = _MASKED_FLOAT16 if dtype == tf.float16 else _MASKED
     return (1 - tf.cast(mask, dtype)) * masked
 

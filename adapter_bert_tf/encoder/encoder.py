@@ -51,7 +51,7 @@ class AdapterBertEncoder(networks.BertEncoderV2):
         config = super().get_config()
         self.num_layers, self.hidden_size = config["num_layers"], config["hidden_size"]
         self._check_layers()
-        # The parent fixes these layers. Nothing is built before the first call.
+        # The parent hard-codes these layers. Nothing is built before the first call.
         norm, mask = (internals.get_encoder_layer(self, name) for name in ("norm", "mask"))
         norm.epsilon = norm_epsilon
         dropout = fast.make_dropout(config["output_dropout"], name="embedding_dropout")

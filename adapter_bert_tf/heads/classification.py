@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.data.examples import LabelColumns
+from adapter_bert_tf.data.examples import Label, LabelColumns
 from adapter_bert_tf.encoder import fast
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.heads.head import Head, Metric, output_dense
@@ -50,6 +50,7 @@ class ClassificationHead(Head):
     """
 
     kind = "classification"
+    is_exclusive = True
     metrics = {  # noqa: RUF012
         "accuracy": _of_classes("accuracy_score"),
         "f1": _of_classes("f1_score"),
@@ -78,6 +79,8 @@ class ClassificationHead(Head):
 
     @classmethod
     def labels_in(cls, columns: LabelColumns) -> tuple[str, ...]:
+        if len(columns.names) > 1:
+            raise UserError(f"{columns.path}: a class stands in one column, not in {columns.names}")
         labels = {cells[0] for cells in columns.cells}
         if len(labels) < 2:
             raise UserError(
@@ -88,7 +91,7 @@ class ClassificationHead(Head):
     @classmethod
     def read_label(
         cls, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
-    ) -> int:
+    ) -> Label:
         try:
             return columns.numbers(labels)[cells[0]]
         except KeyError:
@@ -119,7 +122,7 @@ class ClassificationHead(Head):
         }
 
     @classmethod
-    def predictions(cls, answers: Mapping[str, np.ndarray]) -> list[Prediction]:
+    def predictions(cls, answers: Mapping[str, np.ndarray]) -> list[Any]:
         return [
             Prediction(label.decode(), score, tuple(probabilities))
             for label, score, probabilities in zip(

@@ -28,6 +28,7 @@ class Head(tf_keras.layers.Layer):
       signature: The signature of an export that answers for it. Kinds that answer texts share
         one; another kind has its own, and an `answerer`.
       request: Names of the strings that a request gives for each row.
+      is_exclusive: Whether a row has exactly one of the classes.
       label_type: Type of the labels in TFRecords.
       metrics: The metrics that it knows: from labels and outputs to a number.
       default_metrics: Names of those that are computed for your own files. The first one decides
@@ -38,6 +39,7 @@ class Head(tf_keras.layers.Layer):
     tokens_read: ClassVar[int | None] = 1
     signature: ClassVar[str] = "serving_default"
     request: ClassVar[tuple[str, ...]] = ("text", "text_pair")
+    is_exclusive: ClassVar[bool] = False
     label_type: ClassVar[tf.DType] = tf.int64
     metrics: ClassVar[Mapping[str, Metric]]
     default_metrics: ClassVar[tuple[str, ...]]

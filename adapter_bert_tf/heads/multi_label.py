@@ -1,17 +1,16 @@
 """The head for several labels at once: each is there or not."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.data.examples import LabelColumns
-from adapter_bert_tf.encoder import fast
 from adapter_bert_tf.errors import UserError, some
-from adapter_bert_tf.heads.classification import check_classes, probability_columns
-from adapter_bert_tf.heads.head import Head, Metric, output_dense
+from adapter_bert_tf.heads.classification import ClassificationHead, probability_columns
+from adapter_bert_tf.heads.head import Metric
 
 # A label is there if it is at least as probable as not.
 _THRESHOLD = 0.5
@@ -43,7 +42,7 @@ def _of_labels(metric: str, **options) -> Metric:
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
-class MultiLabelHead(Head):
+class MultiLabelHead(ClassificationHead):
     """Pooled output -> dropout -> a logit for each label, each with its own probability.
 
     In your own files, labels are separated by a character (`--label_separator`), or there is a
@@ -55,6 +54,7 @@ class MultiLabelHead(Head):
     """
 
     kind = "multi_label"
+    is_exclusive = False
     label_type = tf.float32
     metrics = {  # noqa: RUF012
         "micro_f1": _of_labels("f1_score", average="micro", zero_division=0),
@@ -63,20 +63,6 @@ class MultiLabelHead(Head):
     }
     default_metrics = ("micro_f1", "macro_f1")
 
-    def __init__(self, classes: int, dropout: float = 0.1, name: str = "head", **kwargs):
-        super().__init__(name=name, **kwargs)
-        check_classes(classes)
-        self.classes = classes
-        self.dropout = fast.make_dropout(dropout)
-        self.output_layer = output_dense(classes)
-
-    @classmethod
-    def make(cls, labels: Sequence[str], dropout: float) -> Head:
-        return cls(len(labels), dropout)
-
-    def settings(self) -> dict[str, Any]:
-        return {"classes": self.classes, "dropout": self.dropout.rate}
-
     @classmethod
     def recognizes(cls, columns: LabelColumns) -> bool:
         return columns.separator is not None or len(columns.names) > 1
@@ -84,6 +70,10 @@ class MultiLabelHead(Head):
     @classmethod
     def labels_in(cls, columns: LabelColumns) -> tuple[str, ...]:
         if columns.separator is None:
+            if len(columns.names) < 2:
+                raise UserError(
+                    f"{columns.path}: several labels need --label_separator, or a column for each"
+                )
             return columns.names
         labels = {label for (cell,) in columns.cells for label in _split(cell, columns.separator)}
         if not labels:
@@ -95,21 +85,24 @@ class MultiLabelHead(Head):
         cls, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
     ) -> list[float]:
         if columns.separator is None:
-            return [_yes_or_no(cell, name) for cell, name in zip(cells, columns.names, strict=True)]
-        found = set(_split(cells[0], columns.separator))
-        unknown = found - set(labels)
+            if set(columns.names) != set(labels):
+                raise ValueError(f"label columns {columns.names}; expected {some(labels, 20)}")
+            found = dict(zip(columns.names, cells, strict=True))
+            return [_yes_or_no(found[name], name) for name in labels]
+        there = set(_split(cells[0], columns.separator))
+        unknown = there - set(labels)
         if unknown:
             raise ValueError(f"unknown label {min(unknown)!r}; known are {some(labels, 20)}")
-        return [float(label in found) for label in labels]
-
-    def call(self, encoded: dict[str, tf.Tensor]) -> tf.Tensor:
-        return self.output_layer(self.dropout(encoded["pooled_output"]))
+        return [float(label in there) for label in labels]
 
     def loss(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Returns the mean binary cross entropy of the labels, which are 0 or 1."""
         labels = tf.reshape(tf.cast(labels, tf.float32), tf.shape(outputs))
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs)
         return tf.reduce_mean(losses, axis=-1)
+
+    def training_metrics(self) -> list[tf_keras.metrics.Metric]:
+        return []
 
     @staticmethod
     def activate(logits: tf.Tensor) -> tf.Tensor:

@@ -1,8 +1,8 @@
 """A classifier run: from a file of texts to a tuned, scored task."""
 
-from collections.abc import Iterator
+import os
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.data.batches import Batches
@@ -17,21 +17,20 @@ from adapter_bert_tf.run.common import (
     check_export,
     check_rows,
     export,
+    file_digest,
+    identify,
     make_model,
     padded_lengths,
     with_pack,
 )
 from adapter_bert_tf.run.devices import is_tpu, worker_number
 from adapter_bert_tf.run.folder import RunFolder
+from adapter_bert_tf.run.results import Scorer, describe, write_predictions
 from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.source import find_source, split_names
 from adapter_bert_tf.run.trainer import Plan, is_finished, train, write_results
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.text.inputs import IDS
-from adapter_bert_tf.tuning.outputs import compute_outputs
-
-# The range of STS-B's scores.
-_LOWEST, _HIGHEST = 0.0, 5.0
 
 
 def run_classifier(
@@ -51,27 +50,33 @@ def run_classifier(
     check_export(settings)
     settings, pack = with_pack(settings, folder)
     source = find_source(settings, *_known(pack, settings))
-    finished = settings.do_train and is_finished(settings, folder)
     task = _make_task(settings, source, pack, strategy)
     data = _Data(settings, source, task, strategy)
 
-    if finished:
-        load_pack(task.model, folder.pack)
-    elif settings.do_train:
+    if settings.do_train:
         batches = data.batches(TRAIN, settings.train_batch_size)
         dev = data.all_batches(DEV, settings.eval_batch_size) if settings.do_eval else {}
-        metrics = source.task.metrics
-        first = f"{next(iter(dev))}_{metrics[0]}" if len(dev) > 1 else metrics[0]
-        plan = Plan(task, batches, lambda: _evaluate(task, metrics, dev), first if dev else None)
-        if not train(plan, settings, folder):
-            return None
+        identity = identify(settings, task.model, data.digests)
+        scorer = Scorer(task, source.task.metrics, dev, folder)
+        if is_finished(identity, folder):
+            load_pack(task.model, folder.pack)
+            if dev and not folder.results()["metrics"]:
+                write_results(task, dict(scorer.evaluate()), settings, folder)
+        else:
+            lines = describe(settings, source, task, batches, dev)
+            plan = Plan(
+                task, batches, scorer.evaluate, scorer.metric, scorer.write, lines, identity
+            )
+            if not train(plan, settings, folder):
+                return None
+        scorer.print_confusion()
     elif settings.do_eval:
         dev = data.all_batches(DEV, settings.eval_batch_size)
-        found = dict(_evaluate(task, source.task.metrics, dev))
-        write_results(task, found, settings, folder)
+        scorer = Scorer(task, source.task.metrics, dev, folder)
+        write_results(task, dict(scorer.evaluate()), settings, folder)
     if settings.do_predict:
         for name, batches in data.all_batches(TEST, settings.predict_batch_size).items():
-            _predict(task, source, name, batches, folder)
+            write_predictions(task, source, name, batches, folder)
     export(task, settings, folder)
     task.metrics = folder.results().get("metrics", task.metrics)
     return task
@@ -89,36 +94,6 @@ def _known(
     return pack.kind, pack.class_names if is_named or not brings_names else None
 
 
-def _evaluate(
-    task: Task, metrics: tuple[str, ...], sets: dict[str, Batches]
-) -> Iterator[tuple[str, float]]:
-    """Yields the metrics of all sets; with several, their names stand in front."""
-    for split, batches in sets.items():
-        prefix = f"{split}_" if len(sets) > 1 else ""
-        outputs = compute_outputs(task.model, batches)
-        labels = batches.columns[LABELS].numpy()
-        for name, value in task.head.evaluate(metrics, labels, outputs):
-            yield f"{prefix}{name}", value
-
-
-def _predict(task: Task, source: Source, split: str, batches: Batches, folder: RunFolder) -> None:
-    """Writes `test_results.tsv` as the original does, and the file for the GLUE site."""
-    outputs = compute_outputs(task.model, batches)
-    logits = outputs.reshape(len(outputs), -1)
-    values = task.head.activate(tf.constant(logits)).numpy()
-    lines = ["\t".join(str(value) for value in row) + "\n" for row in values]
-    folder.write(f"test_results{split.removeprefix(TEST)}.tsv", "".join(lines))
-    if split in source.task.submission:
-        answers = task.to_answers(outputs)
-        if "label" in answers:
-            found = [label.decode() for label in answers["label"]]
-        else:
-            clipped = np.clip(answers["value"], _LOWEST, _HIGHEST)
-            found = [f"{value:.3f}" for value in clipped]
-        lines = [f"{row}\t{prediction}\n" for row, prediction in enumerate(found)]
-        folder.write(source.task.submission[split], "index\tprediction\n" + "".join(lines))
-
-
 def _make_task(
     settings: ClassifierSettings,
     source: Source,
@@ -128,14 +103,16 @@ def _make_task(
     if pack and pack.labels and tuple(pack.labels) != tuple(source.labels):
         ours = some(source.labels)
         raise UserError(f"{settings.pack}: has the labels {some(pack.labels)}; the task has {ours}")
+    if pack and len(pack.class_names) != len(source.labels):
+        raise UserError(
+            f"{settings.pack}: has {len(pack.class_names)} classes; the files have "
+            f"{len(source.labels)}: {some(source.labels)}"
+        )
     model = make_model(settings, HEADS[source.kind.kind], source.labels, strategy)
-    pair = source.task.pair is not None
-    return Task(
-        model,
-        name=source.task.name,
-        labels=source.labels,
-        inputs={"max_seq_length": settings.max_seq_length, "pair": pair},
-    )
+    inputs: dict[str, Any] = {"max_seq_length": settings.max_seq_length}
+    if not isinstance(source, RecordFiles):  # They don't say whether they hold pairs.
+        inputs["pair"] = source.task.pair is not None
+    return Task(model, name=source.task.name, labels=source.labels, inputs=inputs)
 
 
 class _Data:
@@ -150,7 +127,7 @@ class _Data:
     ):
         self._settings, self._source, self._task = settings, source, task
         self._on_tpu = is_tpu(strategy)
-        self._notes_shown = 0
+        self.digests: dict[str, str] = {}
 
     def all_batches(self, kind: str, batch_size: int) -> dict[str, Batches]:
         """Returns all splits of a kind, by name."""
@@ -175,16 +152,16 @@ class _Data:
 
     def _records(self, split: str) -> str:
         if isinstance(self._source, RecordFiles):
-            return self._source.files[split]
-        examples = self._source.read(split)
-        notes = self._source.notes[self._notes_shown :]
-        self._notes_shown += len(notes)
-        for note in notes:
-            print(f"data     {note}")
-        return cached_records(
-            examples,
+            path = self._source.files[split]
+            self.digests[f"{split} set"] = file_digest(path)
+            return path
+        path = cached_records(
+            self._source.read(split),
             self._task.tokenizer,
             self._settings.max_seq_length,
             self._settings.cache_dir,
             title=f"{self._source.task.name} {split}",
         )
+        # It is named after a digest of its content.
+        self.digests[f"{split} set"] = os.path.splitext(os.path.basename(path))[0]
+        return path

@@ -1,14 +1,17 @@
 """What classifier and SQuAD runs have in common."""
 
 import dataclasses
+import hashlib
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.data.batches import bucket_lengths
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import Pack, read_pack
@@ -19,12 +22,16 @@ from adapter_bert_tf.serve.export import export_packs, find_version
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.tuning.task_model import TaskModel
 
+# Settings that a pack keeps among its inputs.
+_INPUTS = {"max_seq_length", "doc_stride", "max_query_length"}
+
 
 def with_pack(settings: Settings, folder: RunFolder) -> tuple[Settings, Pack | None]:
     """Takes adapters and tuning from the pack that the run starts from, if it starts from one.
 
     Without training, that is the run's own pack, if no other is named.
     """
+    _refuse_folder(settings, folder)
     path = settings.pack
     if path is None and not settings.do_train:
         path = folder.pack
@@ -33,10 +40,38 @@ def with_pack(settings: Settings, folder: RunFolder) -> tuple[Settings, Pack | N
     if path is None:
         return settings, None
     pack = read_pack(path)
-    return (
-        dataclasses.replace(settings, pack=path, adapter=pack.adapter, tuning=pack.tuning),
-        pack,
-    )
+    _refuse_contradiction(settings, pack, path)
+    changes: dict[str, Any] = {"adapter": pack.adapter, "tuning": pack.tuning}
+    if not settings.do_train:
+        # The pack's own inputs: other ones would give other answers.
+        names = settings.__dataclass_fields__.keys() & _INPUTS & pack.inputs.keys()
+        changes |= {name: pack.inputs[name] for name in names}
+        if settings.do_lower_case is None and pack.vocabulary:
+            changes["do_lower_case"] = pack.vocabulary["lower_case"]
+    return dataclasses.replace(settings, pack=path, **changes), pack
+
+
+def _refuse_contradiction(settings: RunSettings, pack: Pack, path: str) -> None:
+    """Refuses flags of adapters and tuning that say something else than the pack."""
+    for owner, theirs in (("tuning", pack.tuning), ("adapter", pack.adapter)):
+        for field, given in settings.explicit.get(owner, {}).items():
+            value = getattr(theirs, field, None)
+            if given != value:
+                shown = f"{field}={value}" if theirs else "no adapters"
+                raise UserError(f"{owner} {field}={given}: the pack {path} has {shown}")
+
+
+def _refuse_folder(settings: RunSettings, folder: RunFolder) -> None:
+    """Refuses a folder whose files would be replaced by those of another pack."""
+    given = settings.pack is not None and os.path.abspath(settings.pack)
+    is_own = given == os.path.abspath(folder.pack)
+    if given and settings.do_train and is_own:
+        raise UserError(f"--pack={settings.pack}: would be replaced; give another --output_dir")
+    if given and not settings.do_train and not is_own and folder.asked():
+        raise UserError(
+            f"--output_dir={folder.path}: belongs to another run than --pack={settings.pack}; "
+            "give another folder"
+        )
 
 
 def make_model(
@@ -101,3 +136,27 @@ def export(task: Task, settings: RunSettings, folder: RunFolder) -> None:
                 "would answer differently"
             )
     print(f"exported: {export_packs(base, [pack], settings.export_dir)}")
+
+
+def identify(settings: RunSettings, model: TaskModel, data: Mapping[str, str]) -> dict[str, Any]:
+    """Returns what makes a run another run: its settings, and digests of what they name.
+
+    Args:
+      settings: The settings.
+      model: The model, before it is trained.
+      data: Digests of the data, by what the data is.
+    """
+    base = model.encoder.base
+    digests = {**data, "base": base.fingerprint, "base's LayerNorms": base.layer_norm_fingerprint}
+    if settings.pack is not None:
+        digests["pack"] = read_pack(settings.pack).sha256
+    return {**settings.identity(), "digests": digests}
+
+
+def file_digest(path: str) -> str:
+    """Returns the SHA-256 of a file."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise file_error(path, error) from None

@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from adapter_bert_tf.errors import UserError, first_line
@@ -60,11 +61,12 @@ class Devices:
         import tf_keras
 
         strategy = strategy or self._find()
+        _silence_xla()
         tf_keras.utils.set_random_seed(seed)
         if self.deterministic:
             tf.config.experimental.enable_op_determinism()
-        if self.mixed_precision:
-            tf_keras.mixed_precision.set_global_policy(f"mixed_{self.mixed_precision}")
+        precision = f"mixed_{self.mixed_precision}" if self.mixed_precision else "float32"
+        tf_keras.mixed_precision.set_global_policy(precision)
         return strategy
 
     def _find(self) -> tf.distribute.Strategy:
@@ -104,7 +106,9 @@ class Devices:
             reason = first_line(error)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        raise UserError(f"--use_tpu: no TPU {self.tpu_name or 'on this machine'}: {reason}")
+        if self.tpu_name is None:
+            raise UserError("--use_tpu: no TPU on this machine; name another one with --tpu_name")
+        raise UserError(f"--use_tpu: no TPU {self.tpu_name}: {reason}")
 
 
 def is_tpu(strategy: tf.distribute.Strategy) -> bool:
@@ -132,3 +136,23 @@ def describe_devices(strategy: tf.distribute.Strategy) -> str:
 
     kind = "TPU" if is_tpu(strategy) else "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     return f"{strategy.num_replicas_in_sync} x {kind}"
+
+
+def _silence_xla() -> None:
+    """Compiles something tiny while standard error is closed.
+
+    At its first compilation XLA prints two lines that no log level silences.
+    """
+    import tensorflow as tf
+
+    sys.stderr.flush()
+    before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        tf.function(tf.identity, jit_compile=True)(tf.zeros([]))
+    except tf.errors.OpError:
+        pass  # There is no XLA for this device, and nothing will be compiled.
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nowhere)

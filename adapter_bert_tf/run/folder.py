@@ -53,13 +53,20 @@ class RunFolder:
         Settings that only one of the two has come from another version of this package, which
         does not make it another run.
         """
-        differences = list(_differences(self.asked(), json.loads(json.dumps(identity))))
+        before, now = self.asked(), json.loads(json.dumps(identity))
+        digests = [each.pop("digests", {}) for each in (before, now)]
+        differences = list(_differences(before, now))
         if differences:
             # Single values say more in a line than a whole dictionary does.
-            name, before, now = min(differences, key=lambda each: isinstance(each[1], dict))
+            name, old, new = min(differences, key=lambda each: isinstance(each[1], dict))
             raise UserError(
-                f"--output_dir={self.path}: belongs to a run with {name}={before}, not {now}; "
+                f"--output_dir={self.path}: belongs to a run with {name}={old}, not {new}; "
                 "give another folder"
+            )
+        for name, _, _ in _differences(*digests):
+            raise UserError(
+                f"--output_dir={self.path}: belongs to a run with another {name}: a file has "
+                "changed since, or the flags select other rows; give another folder"
             )
 
     def history(self) -> list[dict[str, dict[str, float]]]:
@@ -75,7 +82,14 @@ class RunFolder:
         return self._read(_RESULTS)
 
     def write_results(self, results: Mapping[str, Any]) -> None:
-        """Writes `eval_results.json`, and the metrics as the original's `eval_results.txt`."""
+        """Writes `eval_results.json`, and the metrics as the original's `eval_results.txt`.
+
+        The results of a run that was trained stay. What an evaluation alone finds in its folder
+        goes to `evaluation.json`.
+        """
+        if "steps" in self.results() and "steps" not in results:
+            self.write_json("evaluation.json", results)
+            return
         lines = [f"{name} = {value}\n" for name, value in sorted(results["metrics"].items())]
         self.write("eval_results.txt", "".join(lines))
         self.write_json(_RESULTS, results)

@@ -4,6 +4,8 @@ Nothing here needs TensorFlow: wrong flags are reported before it is loaded.
 """
 
 import dataclasses
+import hashlib
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -53,7 +55,9 @@ class RunSettings:
         None, "Lower-case the text; by default as the base says.", group="Base"
     )
     pack: str | None = option(None, "A task pack to start from.", group="Tuning")
-    output_dir: str = option("", "Folder of the run.", group="Run", result=True)
+    output_dir: str = option(
+        "", "Folder of the run; by default one in runs/.", group="Run", result=True
+    )
     do_train: bool | None = option(None, "Train.", group="Run", result=True)
     do_predict: bool | None = option(None, "Predict.", group="Run", result=True)
     export_dir: str | None = option(
@@ -85,15 +89,17 @@ class RunSettings:
     adapter: AdapterConfig | None = AdapterConfig()
     tuning: Tuning = Tuning()
     devices: Devices = dataclasses.field(default_factory=Devices)
+    # The fields of adapters and tuning that were given: a pack must not contradict them.
+    explicit: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
-    # The parts of a run, of which those not asked for are off if one is asked for.
+    # The parts of a run. If one of them is asked for, the others are off by default.
     parts: ClassVar[tuple[str, ...]] = ("do_train", "do_predict")
     default_parts: ClassVar[tuple[str, ...]] = ("do_train",)
 
     def __post_init__(self):
-        if not self.output_dir:
-            raise UserError("--output_dir: expected a folder for the run")
         self._resolve_parts()
+        if not self.output_dir:
+            object.__setattr__(self, "output_dir", self._default_folder())
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.metadata.get("positive") and value is not None and not 0 < value < math.inf:
@@ -116,6 +122,19 @@ class RunSettings:
             names = " or ".join(f"--{name}" for name in self.parts)
             raise UserError(f"nothing to do: expected {names}")
 
+    def _default_folder(self) -> str:
+        """Returns a folder that is named after the task and what makes the run another run."""
+        identity = json.dumps(self.identity(), sort_keys=True)
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
+        size = f"-{self.adapter.size}" if self.adapter else ""
+        name = "".join(c if c.isalnum() else "-" for c in self.short_name.lower())
+        return os.path.join("runs", f"{name}-{self.tuning.method}{size}-{digest}")
+
+    @property
+    def short_name(self) -> str:
+        """A name for the run's folder."""
+        raise NotImplementedError
+
     @property
     def rate(self) -> float:
         """The learning rate: the given one, or one that suits the tuning method."""
@@ -127,7 +146,7 @@ class RunSettings:
         for field in dataclasses.fields(self):
             if field.metadata.get("result"):
                 del values[field.name]
-        del values["devices"]
+        del values["devices"], values["explicit"]
         return {**values, **self.devices.identity(), "learning_rate": self.rate}
 
 
@@ -168,7 +187,10 @@ class ClassifierSettings(RunSettings):
         None, "Name of the task; by default that of its first file.", group="Data", result=True
     )
     kind: str | None = option(
-        None, "What the labels are; by default they tell.", group="Data", choices=tuple(TEXT_KINDS)
+        None,
+        "What the labels are; by default recognized.",
+        group="Data",
+        choices=tuple(TEXT_KINDS),
     )
     regression: bool | None = option(
         None, "The labels are values, even if they are whole.", group="Data"
@@ -190,6 +212,11 @@ class ClassifierSettings(RunSettings):
             if self.kind not in (None, kind):
                 raise UserError(f"--kind={self.kind}: --regression says something else")
             object.__setattr__(self, "kind", kind)
+
+    @property
+    def short_name(self) -> str:
+        files = (os.path.splitext(os.path.basename(path))[0] for path in self.own_files.values())
+        return self.task or self.name or next(files, "task")
 
     @property
     def own_files(self) -> dict[str, str]:
@@ -227,7 +254,7 @@ class SquadSettings(RunSettings):
     )
     null_score_diff_threshold: float = option(
         0.0,
-        'The answer is "" if its score is above the best one\'s by more.',
+        'Answer "" if its score is more than this above the best answer\'s.',
         group="Answers",
         result=True,
     )
@@ -250,6 +277,10 @@ class SquadSettings(RunSettings):
             object.__setattr__(self, "do_predict", False)
         super()._resolve_parts()
 
+    @property
+    def short_name(self) -> str:
+        return "squad-v2" if self.version_2_with_negative else "squad"
+
 
 def option_sets(kind: type[RunSettings]) -> list[tuple[type, str]]:
     """Returns the classes whose options a program with these settings has, with their prefixes."""
@@ -265,8 +296,13 @@ def make_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
     """
     rest = dict(values)
     found = options.take(kind, rest)
-    tuning = Tuning(**options.take(Tuning, rest))
-    adapter = AdapterConfig(**options.take(AdapterConfig, rest, "adapter_"))
+    given_tuning = options.take(Tuning, rest)
+    given_adapter = options.take(AdapterConfig, rest, "adapter_")
+    tuning, adapter = Tuning(**given_tuning), AdapterConfig(**given_adapter)
+    found["explicit"] = {
+        "tuning": {name: getattr(tuning, name) for name in given_tuning},
+        "adapter": {name: getattr(adapter, name) for name in given_adapter},
+    }
     found["devices"] = Devices(**options.take(Devices, rest))
     if rest:
         raise UserError(f"unknown settings: {some(rest)}")

@@ -2,7 +2,8 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +17,8 @@ from adapter_bert_tf.run.common import (
     check_export,
     check_rows,
     export,
+    file_digest,
+    identify,
     make_model,
     padded_lengths,
     with_pack,
@@ -24,8 +27,8 @@ from adapter_bert_tf.run.devices import is_tpu, worker_number
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import SquadSettings
 from adapter_bert_tf.run.source import RECORD_ENDINGS, check_squad_files
-from adapter_bert_tf.run.trainer import Plan, is_finished, train, write_results
-from adapter_bert_tf.squad.decoder import Decoding, Prediction
+from adapter_bert_tf.run.trainer import TRAINING, Plan, is_finished, train, write_results
+from adapter_bert_tf.squad.decoder import Answered, Decoding
 from adapter_bert_tf.squad.metrics import has_answers, score_predictions
 from adapter_bert_tf.squad.questions import read_squad, read_squad_tfds, to_predict, to_train
 from adapter_bert_tf.squad.records import cached_span_records, read_span_records
@@ -54,7 +57,6 @@ def run_squad(
     check_export(settings)
     settings, _ = with_pack(settings, folder)
     check_squad_files(settings)
-    finished = settings.do_train and is_finished(settings, folder)
     version = "v2.0" if settings.version_2_with_negative else "v1.1"
     task = Task(
         make_model(settings, SpanHead, (), strategy),
@@ -65,17 +67,17 @@ def run_squad(
     if settings.do_predict:
         questions = _Questions(task, settings, folder, is_tpu(strategy))
 
-    if finished:
-        load_pack(task.model, folder.pack)
-        if questions and _chooses_differently(settings, folder):
-            questions.answer_anew()
-    elif settings.do_train:
-        batches = _training_batches(task, settings, is_tpu(strategy))
-        plan = Plan(task, batches)
-        if questions:
-            metric = "f1" if questions.are_scored else None
-            plan = Plan(task, batches, questions.evaluate, metric, questions.write)
-        if not train(plan, settings, folder):
+    if settings.do_train:
+        batches, digest = _training_batches(task, settings, is_tpu(strategy))
+        data = {"train set": digest}
+        if settings.predict_file:
+            data["predict file"] = file_digest(settings.predict_file)
+        identity = identify(settings, task.model, data)
+        if is_finished(identity, folder):
+            load_pack(task.model, folder.pack)
+            if questions and _chooses_differently(settings, folder):
+                questions.answer_anew(folder.results())
+        elif not train(_plan(task, batches, questions, identity), settings, folder):
             return None
     elif questions:
         _refuse_other_questions(settings, folder)
@@ -83,6 +85,15 @@ def run_squad(
     export(task, settings, folder)
     task.metrics = folder.results().get("metrics", task.metrics)
     return task
+
+
+def _plan(
+    task: Task, batches: Batches, questions: "_Questions | None", identity: dict[str, Any]
+) -> Plan:
+    if questions is None:
+        return Plan(task, batches, identity=identity)
+    metric = "f1" if questions.are_scored else None
+    return Plan(task, batches, questions.evaluate, metric, questions.write, identity=identity)
 
 
 def _inputs(settings: SquadSettings) -> dict[str, Any]:
@@ -109,7 +120,7 @@ class _Questions:
             raise UserError(f"{settings.predict_file or 'TFDS'}: no questions")
         self._windows = task.windows(self._questions)
         self.are_scored = has_answers(self._articles)
-        self._answered: dict[str, Prediction] = {}
+        self._answered: dict[str, Answered] = {}
 
     def evaluate(self) -> Iterator[tuple[str, float]]:
         """Answers all questions, and yields the scores if the file has answers."""
@@ -131,11 +142,16 @@ class _Questions:
             odds = {name: each.null_odds for name, each in answered.items()}
             self._write("null_odds.json", odds)
 
-    def answer_anew(self) -> None:
-        """Answers all questions, and writes answers and scores."""
+    def answer_anew(self, trained: Mapping[str, Any] | None = None) -> None:
+        """Answers all questions, and writes answers and scores.
+
+        Args:
+          trained: The results of the training, if it is the run's own answers that are chosen anew.
+        """
         metrics = dict(self.evaluate())
         self.write()
-        write_results(self._task, metrics, self._settings, self._folder)
+        kept = {name: each for name, each in (trained or {}).items() if name in TRAINING}
+        write_results(self._task, metrics, self._settings, self._folder, kept)
 
     def _write(self, name: str, values: dict[str, Any]) -> None:
         """Writes one question a line; Python's own indented JSON takes much longer."""
@@ -143,14 +159,18 @@ class _Questions:
         self._folder.write(name, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def _training_batches(task: Task, settings: SquadSettings, on_tpu: bool) -> Batches:
+def _training_batches(task: Task, settings: SquadSettings, on_tpu: bool) -> tuple[Batches, str]:
+    """Returns the training windows, and a digest of them."""
     path = settings.train_file
-    if path is None or not path.endswith(RECORD_ENDINGS):
+    if path is not None and path.endswith(RECORD_ENDINGS):
+        digest = file_digest(path)
+    else:
         path = _training_records(task, settings)
+        digest = os.path.splitext(os.path.basename(path))[0]
     columns = read_span_records(path)
     check_rows(path, columns[IDS], settings.max_seq_length, task.model.encoder.base)
     lengths = padded_lengths(settings, on_tpu)
-    return Batches(columns, settings.train_batch_size, lengths, fixed_rows=on_tpu)
+    return Batches(columns, settings.train_batch_size, lengths, fixed_rows=on_tpu), digest
 
 
 def _training_records(task: Task, settings: SquadSettings) -> str:

@@ -7,7 +7,8 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -26,6 +27,9 @@ from adapter_bert_tf.tuning.optimizer import create_optimizer
 # Scores the model: yields names and values.
 Evaluator = Callable[[], Iterable[tuple[str, float]]]
 Epoch = dict[str, dict[str, float]]
+
+# What the results say about the training itself.
+TRAINING = ("epochs", "steps", "seconds", "examples_per_second")
 
 # Steps between two points of the loss in TensorBoard.
 _SUMMARY_STEPS = 20
@@ -68,6 +72,8 @@ class Plan:
       evaluate: Scores the model after each epoch.
       metric: The metric that decides which epoch is the best. Without one it is the last.
       keep: Is called when the epoch that was just evaluated is the best so far.
+      lines: What else to print before training starts.
+      identity: What makes the run another run: see `identify`.
     """
 
     task: Task
@@ -75,6 +81,8 @@ class Plan:
     evaluate: Evaluator = tuple
     metric: str | None = None
     keep: Callable[[], None] = lambda: None
+    lines: tuple[str, ...] = ()
+    identity: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
@@ -84,7 +92,7 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
       False if a signal ended it early. Then it has saved where it was.
     """
     model, batches = plan.task.model, plan.batches
-    folder.claim(settings.identity())
+    folder.claim(plan.identity)
 
     # The optimizer, and what a resumed training starts from.
     schedule = Schedule(settings.num_train_epochs, len(batches))
@@ -99,7 +107,7 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     first = checkpoint.step
     _print_plan(plan, settings, schedule, first)
 
-    # Epoch after epoch. One counts when it is evaluated: a run may have been stopped in between.
+    # Epoch after epoch. An epoch is done when it is evaluated: a run may stop in between.
     start = time.monotonic()
     watcher = _Watcher(checkpoint, folder, settings.save_checkpoints_steps)
     summaries = tf.summary.create_file_writer(folder.file("tensorboard/dev"))
@@ -130,10 +138,10 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
             model.fit(
                 batches.dataset(order), initial_epoch=epoch, epochs=epoch + 1, callbacks=[watcher]
             )
+        checkpoint.save()
         if watcher.stop.is_set():
             print(f"stopped at step {checkpoint.step}; the same command resumes it")
             return False
-        checkpoint.save()
 
     # The best epoch, and the results.
     load_pack(model, folder.pack)
@@ -149,9 +157,9 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     return True
 
 
-def is_finished(settings: RunSettings, folder: RunFolder) -> bool:
+def is_finished(identity: Mapping[str, Any], folder: RunFolder) -> bool:
     """Whether the folder holds this very run, trained to its end; refuses that of another run."""
-    folder.refuse_other(settings.identity())
+    folder.refuse_other(identity)
     if "steps" not in folder.results():
         return False
     print(f"{folder.path}: this run is finished; its results are in eval_results.json")
@@ -169,7 +177,6 @@ def write_results(
     trained, total = task.model.tuning.count(task.model.variables_by_path())
     folder.write_results(
         {
-            **folder.results(),
             "task": task.name,
             "metrics": metrics,
             **(more or {}),
@@ -188,6 +195,7 @@ def _print_plan(plan: Plan, settings: RunSettings, schedule: Schedule, step: int
     lines = (
         f"base     {settings.bert}",
         f"task     {task.name}: {task.head.kind}, {plan.batches.rows:,} training examples",
+        *plan.lines,
         f"tuning   {model.tuning.describe(model.variables_by_path())}",
         f"steps    {schedule.steps:,} of {settings.train_batch_size} examples, "
         f"learning rate {settings.rate:g}{resumed}",
@@ -238,7 +246,7 @@ class _Checkpoint:
         checkpoint = tf.train.Checkpoint(
             trained=[variables[path] for path in sorted(self._model.tuning.trained(variables))],
             optimizer=self._model.optimizer,
-            generators=[internals.dropout_generator(layer) for layer in dropouts],
+            generators=[each for each in map(internals.dropout_generator, dropouts) if each],
             step=self._step,
             means=self._means,
         )
@@ -334,7 +342,6 @@ class _Watcher(tf_keras.callbacks.Callback):
             with self._summaries.as_default(step=step):
                 tf.summary.scalar("loss", loss)
         if self.stop.is_set():
-            self._checkpoint.save()
             self.model.stop_training = True
         elif step % self._save_steps == 0:
             self._checkpoint.save()

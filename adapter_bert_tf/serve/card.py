@@ -16,11 +16,11 @@ from adapter_bert_tf.serve.signatures import Signatures
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
 
 # The inputs of an example request by signature.
-Examples = dict[str, dict[str, list]]
+ExampleRequests = dict[str, dict[str, list]]
 
 
 def model_card(
-    service: Service, model: str, signatures: Signatures, examples: Examples, ops: set[str]
+    service: Service, model: str, signatures: Signatures, examples: ExampleRequests, ops: set[str]
 ) -> str:
     """Returns the model card in Markdown: tasks, metrics, signatures and requests.
 
@@ -68,12 +68,12 @@ _NOTES = (
     "  columns that are left over are 0.",
     "- If tasks with classes and tasks with a value are served together, `label` is empty and",
     "  `probabilities` are 0 for a task with a value, and `value` is 0 for a task with classes.",
-    "- `text_pair` is ignored for tasks on single texts.",
+    "- `text_pair` is ignored for tasks on single texts. For tasks on pairs, an empty `text_pair`",
+    "  means that there is no second text.",
     "- `start` and `end` are the bytes of the UTF-8 context between which the answer is found. If",
     "  there is no answer, both are 0 and `answer` is empty.",
-    "- A request that names an unknown task, or that lacks the second text of a pair, is refused",
-    "  as a whole. If the server merges requests into batches, the other requests of the batch are",
-    "  refused with it.",
+    "- A request that names an unknown task is refused as a whole. If the server merges requests",
+    "  into batches, the other requests of the batch are refused with it.",
 )
 
 
@@ -117,9 +117,9 @@ _TEXT, _PAIR = "A text to start with.", "Another one."
 _QUESTION, _CONTEXT = "What is this?", "This is a text to start with."
 
 
-def make_examples(service: Service) -> Examples:
+def make_examples(service: Service) -> ExampleRequests:
     """Returns an example request for each signature, with a row for each of the first tasks."""
-    examples: Examples = {"tasks": {REQUEST: [""]}}
+    examples: ExampleRequests = {"tasks": {REQUEST: [""]}}
     asked = [task for task in service.tasks if task.asks][:_ROWS]
     others = [task for task in service.tasks if not task.asks][:_ROWS]
     if asked:
@@ -165,7 +165,7 @@ def as_json(signature: str, inputs: dict[str, list]) -> str:
 _WARMUP_FILE = "tf_serving_warmup_requests"
 
 
-def write_warmup(folder: str, model: str, examples: Examples) -> None:
+def write_warmup(folder: str, model: str, examples: ExampleRequests) -> None:
     """Writes the requests that TF Serving sends to itself before it answers any others.
 
     Without them, the first users would wait until TensorFlow has prepared the graph.

@@ -64,8 +64,6 @@ class Requests:
         """Tokenises the texts of each row in the way in which its task was trained."""
         request = of_one_size(request)
         tasks = self.tasks_of(request, TEXT)
-        with tf.control_dependencies([self._check_pairs(request, tasks)]):
-            tasks = tf.identity(tasks)
         return self.line_up(self._encode(request, tasks), tasks)
 
     def line_up(self, inputs: dict[str, tf.RaggedTensor], tasks: tf.Tensor) -> Rows:
@@ -109,35 +107,13 @@ class Requests:
         with tf.control_dependencies([_assert(tf.reduce_all(known), told)]):
             return tf.argmax(matches, axis=1, output_type=tf.int32)
 
-    def _check_pairs(self, request: Request, tasks: tf.Tensor) -> tf.Operation:
-        if TEXT_PAIR not in request:
-            return tf.no_op()
-        missing = tf.gather(self._pairs, tasks) & (request[TEXT_PAIR] == "")
-        names = tf.gather(self._names, tf.boolean_mask(tasks, missing))
-        return _assert(
-            ~tf.reduce_any(missing), [f"{TEXT_PAIR} is empty for a row of a task with pairs", names]
-        )
-
     def _encode(self, request: Request, tasks: tf.Tensor) -> dict[str, tf.RaggedTensor]:
         room = tf.gather(tf.constant(self._lengths, tf.int64), tasks)
-        if not any(self._pairs):
+        if TEXT_PAIR not in request:
             return encode(self.tokenizer, request[TEXT], None, room)
-        if all(self._pairs):
-            return encode(self.tokenizer, request[TEXT], request[TEXT_PAIR], room)
-        # Tasks with and without pairs are in one request. Each row is encoded as its task needs it.
-        is_pair = tf.gather(self._pairs, tasks)
-        parts = []
-        for paired in (False, True):
-            chosen = tf.where(is_pair == paired)[:, 0]
-            texts, pairs = (tf.gather(request[name], chosen) for name in (TEXT, TEXT_PAIR))
-            rows_room = tf.gather(room, chosen)
-            parts.append(encode(self.tokenizer, texts, pairs if paired else None, rows_room))
-        # The rows without a pair come first now. A stable sort says where each row went.
-        places = tf.math.invert_permutation(tf.argsort(tf.cast(is_pair, tf.int32), stable=True))
-        return {
-            name: tf.gather(tf.concat([part[name] for part in parts], axis=0), places)
-            for name in (IDS, SEGMENTS)
-        }
+        # A task without pairs does not read the second text. An empty one is no second text.
+        pairs = tf.where(tf.gather(self._pairs, tasks), request[TEXT_PAIR], "")
+        return encode(self.tokenizer, request[TEXT], pairs, room)
 
 
 def of_one_size(request: Request) -> Request:

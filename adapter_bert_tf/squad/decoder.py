@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from adapter_bert_tf.squad.texts import Table, different_texts, row_splits, stack_rows, take_rows
+from adapter_bert_tf.squad.texts import Columns, different_texts, row_splits, stack_rows, take_rows
 from adapter_bert_tf.squad.windows import (
     ENCODING,
     Contexts,
@@ -56,7 +56,7 @@ class Decoding:
         return cls(**{name: inputs[name] for name in names if name in inputs})
 
 
-class Answer(NamedTuple):
+class Candidate(NamedTuple):
     """A possible answer. A tuple, because a file has hundreds of thousands of them.
 
     Args:
@@ -94,7 +94,7 @@ class Answer(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Prediction:
+class Answered:
     """The answer to a question.
 
     Args:
@@ -104,11 +104,11 @@ class Prediction:
     """
 
     text: str
-    n_best: list[Answer]
+    n_best: list[Candidate]
     null_odds: float | None = None
 
     @property
-    def chosen(self) -> Answer:
+    def chosen(self) -> Candidate:
         """The chosen answer among the n best."""
         return next(answer for answer in self.n_best if answer.text == self.text)
 
@@ -119,7 +119,7 @@ class Prediction:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answers:
+class Decoded:
     """The answers to a batch of questions, as tensors.
 
     Args:
@@ -128,7 +128,7 @@ class Answers:
       start: The byte of the context at which it starts, `[questions]`; 0 if there is none.
       end: The byte of the context at which it ends, `[questions]`; 0 if there is none.
       null_odds: The score of "" minus that of the best other answer, `[questions]`.
-      n_best: The fields of `Answer`, each `[questions, (answers)]`, the most probable first.
+      n_best: The fields of `Candidate`, each `[questions, (answers)]`, the most probable first.
     """
 
     text: tf.Tensor
@@ -141,7 +141,7 @@ class Answers:
 
 def find_answers(
     spans: SpanWindows, logits: np.ndarray, tokenizer: Tokenizer, decoding: Decoding
-) -> list[Prediction]:
+) -> list[Answered]:
     """Answers all questions of a file.
 
     Args:
@@ -150,7 +150,7 @@ def find_answers(
       tokenizer: The base's tokenizer.
       decoding: How answers are chosen, with one threshold for all questions.
     """
-    predictions: list[Prediction] = []
+    predictions: list[Answered] = []
     context_of = np.array(spans.questions.context_of, np.int64)
     for first, end in _parts(spans.windows, len(context_of)):
         windows, rows = spans.windows.of_questions(first, end)
@@ -169,18 +169,18 @@ def _parts(windows: Windows, questions: int) -> Iterator[tuple[int, int]]:
     yield from itertools.pairwise([0, *ends.tolist(), questions])
 
 
-def _predictions(found: Answers, with_negative: bool) -> Iterator[Prediction]:
+def _predictions(found: Decoded, with_negative: bool) -> Iterator[Answered]:
     columns = {name: values.flat_values.numpy().tolist() for name, values in found.n_best.items()}
     columns["text"] = [text.decode(*ENCODING) for text in columns["text"]]
-    answers = list(map(Answer, *(columns[name] for name in Answer._fields)))
+    answers = list(map(Candidate, *(columns[name] for name in Candidate._fields)))
     splits = found.n_best["text"].row_splits.numpy().tolist()
     texts, odds = found.text.numpy().tolist(), found.null_odds.numpy().tolist()
     for number, (start, end) in enumerate(itertools.pairwise(splits)):
         if start == end:
-            yield Prediction(_EMPTY, [Answer(_EMPTY, 0.0, 0.0, 1.0)])
+            yield Answered(_EMPTY, [Candidate(_EMPTY, 0.0, 0.0, 1.0)])
             continue
         null_odds = odds[number] if with_negative else None
-        yield Prediction(texts[number].decode(*ENCODING), answers[start:end], null_odds)
+        yield Answered(texts[number].decode(*ENCODING), answers[start:end], null_odds)
 
 
 def decode(
@@ -190,7 +190,7 @@ def decode(
     context_of: tf.Tensor,
     logits: tf.Tensor,
     decoding: Decoding,
-) -> Answers:
+) -> Decoded:
     """Finds the n best answers to each question, and chooses one.
 
     Args:
@@ -220,7 +220,7 @@ def decode(
     return _choose(n_best, nulls, with_negative, decoding.null_threshold)
 
 
-def _sorted(table: Table) -> Table:
+def _sorted(table: Columns) -> Columns:
     """Sorts spans by question, then by score, the highest first. Ties keep their order."""
     order = tf.argsort(table["start_logit"] + table["end_logit"], 0, "DESCENDING", stable=True)
     by_question = tf.argsort(tf.gather(table["question"], order), stable=True)
@@ -233,7 +233,7 @@ def _find_spans(
     contexts: Contexts,
     context_of: tf.Tensor,
     decoding: Decoding,
-) -> Table:
+) -> Columns:
     """Pairs the best starts and ends of each window.
 
     The columns `first` and `last` are tokens, counted over all contexts.
@@ -271,7 +271,7 @@ def _in_context(windows: Windows, positions: tf.Tensor) -> tf.Tensor:
     return (positions >= first) & (positions < first + windows.length[:, tf.newaxis])
 
 
-def _nulls(logits: tf.Tensor, windows: Windows, questions: tf.Tensor) -> Table:
+def _nulls(logits: tf.Tensor, windows: Windows, questions: tf.Tensor) -> Columns:
     """Returns the answer "" to each question, from the window in which it scores least.
 
     The column `odds` has the odds of "" for questions that have no span.
@@ -303,7 +303,7 @@ def _first_rows(chosen: tf.Tensor, question: tf.Tensor, questions: tf.Tensor) ->
     return tf.minimum(first, tf.size(question, tf.int64))
 
 
-def _probabilities(n_best: Table, questions: tf.Tensor) -> tf.Tensor:
+def _probabilities(n_best: Columns, questions: tf.Tensor) -> tf.Tensor:
     score = n_best["start_logit"] + n_best["end_logit"]
     question = n_best["question"]
     highest = tf.math.unsorted_segment_max(score, question, questions)
@@ -313,8 +313,8 @@ def _probabilities(n_best: Table, questions: tf.Tensor) -> tf.Tensor:
 
 
 def _choose(
-    n_best: Table, nulls: Table, with_negative: tf.Tensor, threshold: float | tf.Tensor
-) -> Answers:
+    n_best: Columns, nulls: Columns, with_negative: tf.Tensor, threshold: float | tf.Tensor
+) -> Decoded:
     """Chooses the best span, or "" if it may be the answer and its odds exceed the threshold."""
     questions = tf.size(with_negative, tf.int64)
     question, is_null = n_best["question"], n_best["text"] == ""
@@ -333,7 +333,7 @@ def _choose(
     says_null = with_negative & (~has_span | (odds > threshold))
     chosen = take_rows(rows, tf.where(says_null, null, best))
     splits = row_splits(question, questions)
-    return Answers(
+    return Decoded(
         text=chosen["text"],
         score=chosen["probability"],
         start=chosen["start"],
@@ -341,6 +341,6 @@ def _choose(
         null_odds=odds,
         n_best={
             name: tf.RaggedTensor.from_row_splits(n_best[name], splits, validate=False)
-            for name in Answer._fields
+            for name in Candidate._fields
         },
     )

@@ -7,7 +7,7 @@ from typing import Any
 from absl import logging
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
-from adapter_bert_tf.squad.decoder import Prediction
+from adapter_bert_tf.squad.decoder import Answered
 
 # Model Garden's names and the official ones.
 _V2_NAMES = {
@@ -39,7 +39,7 @@ def has_negative(articles: list[dict[str, Any]]) -> bool:
 
 
 def score_predictions(
-    articles: list[dict[str, Any]], predictions: Mapping[str, Prediction]
+    articles: list[dict[str, Any]], predictions: Mapping[str, Answered]
 ) -> dict[str, float]:
     """Scores the predictions of a run. In v2.0, also searches the best thresholds for ""."""
     scores = score(articles, {name: found.text for name, found in predictions.items()})

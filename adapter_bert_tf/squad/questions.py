@@ -5,7 +5,8 @@ import dataclasses
 import re
 from typing import Any
 
-from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.data.download import load_tfds
+from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import read_json
 
 # The original ends a word at these characters, and at no other kind of space.
@@ -172,18 +173,10 @@ def _find_answer(
 
 def read_squad_tfds(training: bool, with_negative: bool) -> list[dict[str, Any]]:
     """Returns a split of SQuAD v1.1 or v2.0 as articles, in the form of its files."""
-    # Imported here because it takes a second and is not needed for files.
-    import tensorflow_datasets as tfds
-
-    name = "squad/v2.0" if with_negative else "squad/v1.1"
+    version = "v2.0" if with_negative else "v1.1"
+    instead = f"give --train_file=train-{version}.json and --predict_file=dev-{version}.json"
     split = "train" if training else "validation"
-    try:
-        rows = list(tfds.load(name, split=split).as_numpy_iterator())
-    except Exception as error:  # The download may fail with any kind of exception.
-        reason = first_line(error)
-        raise UserError(
-            f"TFDS has no {name}, {split}: {reason}; or give --train_file and --predict_file"
-        ) from None
+    rows = load_tfds(f"squad/{version}", split, instead).as_numpy_iterator()
     paragraphs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         questions = paragraphs.setdefault(row["context"].decode(), [])

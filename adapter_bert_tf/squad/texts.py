@@ -26,15 +26,15 @@ _AFTER_SPACE = 1 << 21
 
 
 # Columns of the same length. Spans have `question`, `start_logit`, `end_logit` and others.
-Table = dict[str, tf.Tensor]
+Columns = dict[str, tf.Tensor]
 
 
-def take_rows(table: Table, rows: tf.Tensor) -> Table:
+def take_rows(table: Columns, rows: tf.Tensor) -> Columns:
     """Returns some rows of a table."""
     return {name: tf.gather(column, rows) for name, column in table.items()}
 
 
-def stack_rows(above: Table, below: Table) -> Table:
+def stack_rows(above: Columns, below: Columns) -> Columns:
     """Puts one table below another; the columns are those of the upper one."""
     return {name: tf.concat([column, below[name]], 0) for name, column in above.items()}
 
@@ -48,8 +48,8 @@ def row_splits(question: tf.Tensor, questions: tf.Tensor) -> tf.Tensor:
 
 
 def different_texts(
-    tokenizer: Tokenizer, contexts: Contexts, spans: Table, questions: tf.Tensor, count: int
-) -> Table:
+    tokenizer: Tokenizer, contexts: Contexts, spans: Columns, questions: tf.Tensor, count: int
+) -> Columns:
     """Finds the texts of the best spans of each question, without repetitions.
 
     Most questions have enough texts after the first round. Those with many spans of the same
@@ -71,14 +71,16 @@ def different_texts(
     splits = row_splits(spans["question"], questions)
     lengths = splits[1:] - splits[:-1]
 
-    def lacks(found: Table) -> tf.Tensor:
+    def lacks(found: Columns) -> tf.Tensor:
         ones = tf.ones_like(found["question"])
         return tf.math.unsorted_segment_sum(ones, found["question"], questions) < count
 
-    def goes_on(done: tf.Tensor, step: tf.Tensor, found: Table) -> tf.Tensor:
+    def goes_on(done: tf.Tensor, step: tf.Tensor, found: Columns) -> tf.Tensor:
         return tf.reduce_any(lacks(found) & (lengths > done))
 
-    def add(done: tf.Tensor, step: tf.Tensor, found: Table) -> tuple[tf.Tensor, tf.Tensor, Table]:
+    def add(
+        done: tf.Tensor, step: tf.Tensor, found: Columns
+    ) -> tuple[tf.Tensor, tf.Tensor, Columns]:
         first = splits[:-1] + tf.minimum(done, lengths)
         end = splits[:-1] + tf.minimum(done + tf.where(lacks(found), step, 0), lengths)
         row = tf.ragged.range(first, tf.maximum(first, end)).flat_values
@@ -95,7 +97,7 @@ def different_texts(
     return found
 
 
-def _with_texts(spans: Table, layout: "_Layout") -> Table:
+def _with_texts(spans: Columns, layout: "_Layout") -> Columns:
     """Adds the texts of spans. Of several spans at the same place only the first is kept.
 
     Without that, thousands of spans in a long word with accents would each get a copy of it.

@@ -19,7 +19,8 @@ def encode(
     Args:
       tokenizer: The base's tokenizer.
       texts: The texts, `[rows]`.
-      pairs: The second texts, `[rows]`, or None. An empty second text still gets its `[SEP]`.
+      pairs: The second texts, `[rows]`, or None. A row whose second text has no tokens is encoded
+        as a single text, as in the original.
       max_seq_length: The largest number of tokens in a row, including special tokens. It can
         be a tensor with one int64 per row.
     """
@@ -27,7 +28,9 @@ def encode(
     if pairs is None:
         return join(tokenizer, keep(a, max_seq_length - 2), None)
     b = tokenizer.tokenize(pairs)
-    room_a, room_b = _shares(a.row_lengths(), b.row_lengths(), max_seq_length - 3)
+    specials = 2 + tf.cast(b.row_lengths() > 0, tf.int64)
+    room = tf.cast(max_seq_length, tf.int64) - specials
+    room_a, room_b = _shares(a.row_lengths(), b.row_lengths(), room)
     return join(tokenizer, keep(a, room_a), keep(b, room_b))
 
 
@@ -41,7 +44,7 @@ def join(
     head = tf.concat([cls, first, sep], axis=1)
     if second is None:
         return {IDS: head, MASK: tf.ones_like(head), SEGMENTS: tf.zeros_like(head)}
-    tail = tf.concat([second, sep], axis=1)
+    tail = tf.concat([second, keep(tf.RaggedTensor.from_tensor(sep), second.row_lengths())], axis=1)
     ids = tf.concat([head, tail], axis=1)
     segments = tf.concat([tf.zeros_like(head), tf.ones_like(tail)], axis=1)
     return {IDS: ids, MASK: tf.ones_like(ids), SEGMENTS: segments}

@@ -5,7 +5,7 @@ import pytest
 from adapter_bert_tf import UserError
 from adapter_bert_tf.data.additional import ADDITIONAL
 from adapter_bert_tf.data.sources import OriginalFiles, find_task
-from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Task
+from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, TaskDefinition
 from adapter_bert_tf.heads.kinds import TEXT_HEADS
 
 # Folder in the shared data, and the sizes that the paper gives.
@@ -27,7 +27,7 @@ AT_HAND = {
 CLASSES = {"progressive_opinion": 3, "progressive_stance": 4, "20newsgroups": 20, "emotion": 13}
 
 
-def _files(task: Task, folder: str) -> OriginalFiles:
+def _files(task: TaskDefinition, folder: str) -> OriginalFiles:
     return OriginalFiles(task, folder, TEXT_HEADS)
 
 

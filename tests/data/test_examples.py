@@ -5,7 +5,7 @@ import pytest
 from adapter_bert_tf import UserError
 from adapter_bert_tf.data.examples import Examples, TaskFiles
 from adapter_bert_tf.data.sources import TASKS, find_task
-from adapter_bert_tf.data.task import DEV, TEST, TRAIN, Task
+from adapter_bert_tf.data.task import DEV, TEST, TRAIN, TaskDefinition
 from adapter_bert_tf.heads.kinds import TEXT_HEADS
 
 MNLI_HEAD = "index\tpromptID\tpairID\tgenre\ts1_bp\ts2_bp\ts1_parse\ts2_parse\tsentence1\tsentence2"
@@ -16,7 +16,7 @@ def _write(folder, name: str, text: str, encoding: str = "utf-8") -> str:
     return str(folder)
 
 
-def _read(task: Task, folder: str, split: str) -> Examples:
+def _read(task: TaskDefinition, folder: str, split: str) -> Examples:
     return TaskFiles(task, folder, TEXT_HEADS).read(split)
 
 

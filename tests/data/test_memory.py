@@ -69,3 +69,14 @@ def test_other_things_are_told(examples, told):
     with pytest.raises(UserError, match=told) as error:
         to_table(examples)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("label", [["a", "b"], np.array([0, 1]), {"a": 1}])
+def test_several_values_in_a_column_are_told(label):
+    with pytest.raises(UserError, match="example 1: expected one value in a column"):
+        to_table([("text", label)])
+
+
+def test_missing_values_of_pandas_are_missing():
+    frame = pd.DataFrame({"text": ["a", "b"], "label": pd.array([1, pd.NA], "Int64")})
+    assert to_table(frame).rows == [(1, {"text": "a", "label": "1"}), (2, {"text": "b"})]

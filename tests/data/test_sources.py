@@ -114,8 +114,8 @@ def test_tfds_that_fails_is_told(monkeypatch):
     def fail(*_args, **_kwargs):
         raise ConnectionError("no network\nat all")
 
-    monkeypatch.setattr(tfds, "load", fail)
-    with pytest.raises(UserError, match="no network; or give --data_dir"):
+    monkeypatch.setattr(tfds, "builder", fail)
+    with pytest.raises(UserError, match="no network; give --data_dir, a folder with dev.tsv"):
         Tfds(find_task("RTE"), TEXT_HEADS).read(TRAIN)
 
 

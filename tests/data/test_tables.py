@@ -445,3 +445,12 @@ def test_what_pythons_writer_writes_is_read_back(tmp_path, name, quoting):
     writer.writerows([("text", "label"), *rows])
     table = _read(tmp_path, name, content.getvalue().encode())
     assert [row for _, row in table.rows] == _rows(*rows)
+
+
+@pytest.mark.parametrize(
+    "name", ["MRPC/train.tsv", "MRPC/dev.tsv", "STS-B/train.tsv", "RTE/dev.tsv"]
+)
+def test_glues_files_can_be_read_as_ones_own(data, name):
+    path = str(data / "glue" / name)
+    found, official = (read_table(path, each) for each in (layout_of(path), PLAIN_TSV))
+    assert found.rows == official.rows

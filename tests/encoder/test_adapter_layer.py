@@ -1,8 +1,12 @@
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from adapter_bert_tf import Adapter, AdapterConfig
+from adapter_bert_tf.encoder.adapter_layer import InputOf
 from adapter_bert_tf.encoder.variables import variables_by_path
 
 WIDTH = 12
@@ -124,3 +128,23 @@ def test_config_round_trip(x):
 def test_wrong_choices_are_told(wrong, told):
     with pytest.raises(ValueError, match=told):
         AdapterConfig(**wrong)
+
+
+def test_a_layer_is_wrapped_once_for_all_threads(x):
+    dense = tf_keras.layers.Dense(3)
+    source = InputOf(dense)
+    found = {}
+
+    def call(number):
+        dense(x + number)
+        found[number] = source.take()
+
+    threads = [threading.Thread(target=call, args=[number]) for number in range(20)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    for number, inputs in found.items():
+        np.testing.assert_allclose(inputs, x + number)
+    # What is wrapped is the class's own method, not another wrapper.
+    wrapped = [cell.cell_contents for cell in dense.call.__closure__]
+    assert tf_keras.layers.Dense.call.__get__(dense) in wrapped

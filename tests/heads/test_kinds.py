@@ -2,13 +2,14 @@ import numpy as np
 import pytest
 import tf_keras
 
+from adapter_bert_tf.heads.classification import ClassificationHead
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import HEADS, TEXT_HEADS, make_head
 from tests.heads.encoded import WIDTH, encoded
 
 
 def _settings(kind: str) -> dict:
-    return {"classes": 3, "dropout": 0.2} if kind == "classification" else {}
+    return {"classes": 3, "dropout": 0.2} if issubclass(HEADS[kind], ClassificationHead) else {}
 
 
 @pytest.mark.parametrize("kind", HEADS)
@@ -53,5 +54,5 @@ def test_heads_on_texts_share_a_signature_and_have_their_metrics(kind):
     ("kind", "settings"), [("poet", {}), (None, {}), (["span"], {}), ("span", None), ("span", [])]
 )
 def test_unknown_kinds_are_told_with_the_known_ones(kind, settings):
-    with pytest.raises(ValueError, match="is unknown; known are regression, classification, span"):
+    with pytest.raises(ValueError, match="is unknown; known are .*classification, span"):
         make_head(kind, settings)

@@ -147,3 +147,15 @@ def test_evaluation_agrees_with_predictions(pack):
     )
     total = sum(map(len, predicted)) + 4
     assert found["micro_f1"] == pytest.approx(2 * hits / total)
+
+
+def test_columns_are_matched_with_labels_by_name():
+    table = _table({"text": "a", "y": "0", "x": "1"}, {"text": "b", "y": "1", "x": "0"})
+    options = {"label_columns": ["y", "x"], "kind": "multi_label"}
+    assert _source(table, labels=("x", "y"), **options).read("dev").labels == [[1, 0], [0, 1]]
+    with pytest.raises(UserError, match="label columns"):
+        _source(table, labels=("x", "z"), **options).read("dev")
+    with pytest.raises(UserError, match="need --label_separator"):
+        _source(table, label_columns=["x"], kind="multi_label").read("dev")
+    with pytest.raises(UserError, match="a class stands in one column"):
+        _source(table, label_columns=["x", "y"], kind="classification").read("dev")

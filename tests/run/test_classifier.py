@@ -2,10 +2,12 @@
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_datasets as tfds
 
 from adapter_bert_tf import (
     ClassificationHead,
@@ -20,9 +22,11 @@ from adapter_bert_tf import (
 from adapter_bert_tf.data.examples import Examples
 from adapter_bert_tf.data.records import cached_records
 from adapter_bert_tf.run.classifier import run_classifier
-from adapter_bert_tf.run.settings import ClassifierSettings
+from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings, make_settings
+from adapter_bert_tf.run.squad import run_squad
 from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 from tests import tiny
+from tests.squad.test_questions import mock_rows
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +199,8 @@ def test_a_dev_set_is_drawn_and_said_so(settings, tmp_path, capsys):
     path.write_text(path.read_text() + "w1,\nw2,\n")
     task = _run(tmp_path / "run", skip_unlabelled=True, **settings)
     printed = capsys.readouterr().out
-    assert printed.count(f"data     {path}: left out 2 rows without a label\n") == 1
-    assert f"data     {path}: 5 of 50 rows, drawn with the seed, are the dev set\n" in printed
+    assert printed.count(f"note     {path}: left out 2 rows without a label\n") == 1
+    assert f"note     {path}: 5 of 50 rows, drawn with the seed, are the dev set\n" in printed
     assert "45 training examples" in printed
     assert (task.metrics["accuracy"] * 5) % 1 == pytest.approx(0)
 
@@ -293,3 +297,110 @@ def test_the_run_is_exported(finished, tmp_path):
     signature = tf.saved_model.load(str(tmp_path / "models" / "1")).signatures["serving_default"]
     found = signature(text=tf.constant(["w1 w2"]))["probabilities"].numpy()[0]
     np.testing.assert_allclose(found, task.predict(["w1 w2"])[0].probabilities, atol=1e-5)
+
+
+def test_changed_data_base_or_pack_at_the_same_path_is_refused(settings, tmp_path):
+    bert = tiny.write_google_bert(tmp_path / "bert")
+    settings |= {"bert": bert, "num_train_epochs": 0.2}
+    _run(tmp_path / "first", **settings)
+    pack = str(tmp_path / "first" / "pack")
+    _run(tmp_path / "run", **settings, pack=pack)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    dev = tmp_path / "dev.csv"
+    text = dev.read_text()
+    dev.write_text(text.replace("w2 ", "w4 "))
+    with pytest.raises(UserError, match="another dev set"):
+        _run(tmp_path / "run", **settings, pack=pack)
+    dev.write_text(text)
+    _run(tmp_path / "other", **settings, seed=5)
+    shutil.rmtree(pack)
+    shutil.copytree(tmp_path / "other" / "pack", pack)
+    with pytest.raises(UserError, match="another pack"):
+        _run(tmp_path / "run", **settings, pack=pack)
+    tiny.write_google_bert(tmp_path / "bert", seed=1)
+    with pytest.raises(UserError, match="another base"):
+        _run(tmp_path / "first", **settings)
+    after = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_evaluation_uses_the_packs_inputs_and_leaves_the_results_alone(settings, tmp_path):
+    _run(tmp_path / "run", **{**settings, "max_seq_length": 3 + 1})
+    results = (tmp_path / "run" / "eval_results.json").read_bytes()
+    trained = _results(tmp_path / "run")["metrics"]
+    _run(tmp_path / "run", **settings, do_eval=True)
+    assert (tmp_path / "run" / "eval_results.json").read_bytes() == results
+    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert found["metrics"] == trained
+    assert found["settings"]["max_seq_length"] == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"tuning": "full"}, "tuning method=full: the pack .* has method=adapters"),
+        ({"adapter_size": 8}, "adapter size=8: the pack .* has size=64"),
+    ],
+)
+def test_flags_that_contradict_a_pack_are_refused(settings, tmp_path, given, told):
+    settings |= {"num_train_epochs": 0.2}
+    _run(tmp_path / "first", **settings)
+    pack = str(tmp_path / "first" / "pack")
+    values = {**settings, **given, "pack": pack, "output_dir": str(tmp_path / "second")}
+    with pytest.raises(UserError, match=told):
+        run_classifier(make_settings(ClassifierSettings, values))
+    same = {**values, "tuning": "adapters", "adapter_size": 64}
+    assert run_classifier(make_settings(ClassifierSettings, same)) is not None
+
+
+@pytest.mark.parametrize("program", ["classifier", "squad"])
+def test_the_commands_as_asked_for_run_in_an_empty_folder(program, bert, tmp_path, monkeypatch):
+    """`--task=CoLA --adapter_size=64` and nothing at all, on TFDS's mock data and a tiny BERT."""
+    monkeypatch.chdir(tmp_path)
+    small = {"bert": bert, "cache_dir": str(tmp_path / "cache"), "num_train_epochs": 1.0}
+    # SQuAD's answers have to stand in their contexts, which random texts don't give.
+    questions = {"as_dataset_fn": mock_rows} if program == "squad" else {}
+    with tfds.testing.mock_data(num_examples=12, **questions):
+        if program == "classifier":
+            values = {"task": "CoLA", "adapter_size": 64, "max_seq_length": 32, **small}
+            settings = make_settings(ClassifierSettings, values)
+            task = run_classifier(settings)
+        else:
+            sizes = {"max_seq_length": 32, "doc_stride": 8, "max_query_length": 8}
+            settings = make_settings(SquadSettings, {**sizes, **small})
+            task = run_squad(settings)
+    assert task is not None
+    folder = pathlib.Path(settings.output_dir)
+    assert folder.parts[0] == "runs"
+    assert {"pack", "eval_results.json", "settings.json"} <= {
+        path.name for path in folder.iterdir()
+    }
+
+
+def test_a_finished_run_is_scored_if_it_was_not_yet(settings, tmp_path):
+    settings |= {"num_train_epochs": 0.2}
+    _run(tmp_path / "run", **settings, do_train=True)
+    assert not _results(tmp_path / "run")["metrics"]
+    _run(tmp_path / "run", **settings, do_train=True, do_eval=True)
+    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())["metrics"]
+    assert found.keys() == {"accuracy", "macro_f1"}
+
+
+def test_files_of_another_run_or_pack_are_not_replaced(settings, tmp_path):
+    settings |= {"num_train_epochs": 0.2, "test_file": f"{tmp_path}/test.csv"}
+    for name in ("first", "second"):
+        _run(tmp_path / name, **settings)
+    pack = str(tmp_path / "first" / "pack")
+    with pytest.raises(UserError, match="belongs to another run"):
+        _run(tmp_path / "second", **settings, pack=pack, do_predict=True)
+    with pytest.raises(UserError, match="would be replaced"):
+        _run(tmp_path / "first", **settings, pack=pack)
+
+
+def test_values_from_python_are_written_as_json(settings, tmp_path):
+    given = {"adapter_layers": range(1, 3), "adapter_size": np.int64(4), "num_train_epochs": 0.2}
+    values = {**settings, **given, "output_dir": str(tmp_path / "run")}
+    assert run_classifier(make_settings(ClassifierSettings, values)) is not None
+    assert _results(tmp_path / "run")["settings"]["adapter"]["layers"] == [1, 2]
+    again = {**values, "pack": str(tmp_path / "run" / "pack"), "output_dir": str(tmp_path / "on")}
+    assert run_classifier(make_settings(ClassifierSettings, again)) is not None

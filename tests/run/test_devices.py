@@ -51,5 +51,5 @@ def test_a_tpu_that_does_not_answer_is_told(monkeypatch):
     monkeypatch.setattr(
         tf.distribute.cluster_resolver, "TPUClusterResolver", lambda *_a, **_k: time.sleep(0.5)
     )
-    with pytest.raises(UserError, match="no TPU on this machine: no answer in 0.1 seconds"):
-        Devices(use_tpu=True).prepare(seed=0)
+    with pytest.raises(UserError, match="no TPU here: no answer in 0.1 seconds"):
+        Devices(use_tpu=True, tpu_name="here").prepare(seed=0)

@@ -34,7 +34,6 @@ def test_the_learning_rate_follows_the_method():
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"output_dir": ""}, "--output_dir: expected a folder"),
         ({"task": None}, "expected either --task, or files of your own"),
         ({"train_file": "a.csv"}, "expected either --task, or files of your own"),
         ({"train_batch_size": 0}, "--train_batch_size=0: expected a number above 0"),
@@ -45,7 +44,7 @@ def test_the_learning_rate_follows_the_method():
         ({"max_seq_length": 3}, "--max_seq_length=3: expected at least 4"),
         ({"warmup_proportion": 1.0}, "--warmup_proportion=1.0: expected 0 to 1"),
         ({"tuning": "lora"}, "--tuning=lora: expected one of adapters, full"),
-        ({"kind": "poem"}, "--kind=poem: expected one of regression, classification"),
+        ({"kind": "poem"}, "--kind=poem: expected one of .*classification"),
         ({"kind": "regression", "regression": False}, "--kind=regression: --regression says"),
     ],
 )

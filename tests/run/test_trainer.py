@@ -73,7 +73,13 @@ def _train(task: Task, batches: Batches, settings: ClassifierSettings, metrics=(
     """Trains to the end; returns the history. `metrics` are the accuracies of the epochs."""
     values = iter(metrics)
     metric = "accuracy" if metrics else None
-    plan = Plan(task, batches, lambda: [(metric, next(values))] if metric else [], metric)
+    plan = Plan(
+        task,
+        batches,
+        lambda: [(metric, next(values))] if metric else [],
+        metric,
+        identity=settings.identity(),
+    )
     folder = RunFolder(settings.output_dir)
     assert train(plan, settings, folder)
     return folder.history()
@@ -152,7 +158,7 @@ def test_stops_early_and_stays_stopped(bert, tmp_path, batches):
         history = _train(_task(bert), batches, settings, [0.5, 0.4, 0.3, 0.9])
         assert [epoch["dev"]["accuracy"] for epoch in history] == [0.5, 0.4, 0.3]
     assert RunFolder(str(tmp_path)).results()["steps"] == 3 * STEPS
-    assert is_finished(settings, RunFolder(str(tmp_path)))
+    assert is_finished(settings.identity(), RunFolder(str(tmp_path)))
 
 
 def test_fractions_of_epochs_and_no_evaluation(bert, tmp_path, batches):
@@ -187,10 +193,10 @@ def test_a_signal_stops_it_and_it_goes_on_with_the_same_bits(
     before = signal.getsignal(kind)
     with monkeypatch.context() as patch:
         _at_step(patch, step, lambda: signal.raise_signal(kind))
-        assert not train(Plan(_task(bert), batches), settings, folder)
+        assert not train(Plan(_task(bert), batches, identity=settings.identity()), settings, folder)
     assert f"stopped at step {step}; the same command resumes it" in capsys.readouterr().out
     assert signal.getsignal(kind) is before
-    assert not is_finished(settings, folder)
+    assert not is_finished(settings.identity(), folder)
     assert _finished(bert, tmp_path, batches) == uninterrupted["adapters"]
     assert f"resumed at step {step}" in capsys.readouterr().out
 
@@ -312,12 +318,12 @@ def test_tensorboard_has_the_loss_and_the_dev_metrics(bert, tmp_path, batches, m
 
 def test_a_finished_run_says_so_and_another_run_is_refused(bert, tmp_path, batches, capsys):
     settings, folder = _settings(tmp_path, 1), RunFolder(str(tmp_path))
-    assert not is_finished(settings, folder)
+    assert not is_finished(settings.identity(), folder)
     _train(_task(bert), batches, settings)
-    assert is_finished(settings, folder)
+    assert is_finished(settings.identity(), folder)
     assert f"{tmp_path}: this run is finished" in capsys.readouterr().out
     with pytest.raises(UserError, match="belongs to a run with seed=0, not 1"):
-        is_finished(_settings(tmp_path, 1, seed=1), folder)
+        is_finished(_settings(tmp_path, 1, seed=1).identity(), folder)
 
 
 def test_what_is_trained_is_printed_first(bert, tmp_path, batches, capsys):

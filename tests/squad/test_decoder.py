@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from adapter_bert_tf.squad import decoder
-from adapter_bert_tf.squad.decoder import Answers, Decoding, Prediction, decode, find_answers
+from adapter_bert_tf.squad.decoder import Answered, Decoded, Decoding, decode, find_answers
 from adapter_bert_tf.squad.questions import Questions, read_squad, to_predict
 from adapter_bert_tf.squad.windows import SpanWindows, WindowSizes, to_windows
 from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
@@ -122,7 +122,7 @@ def test_an_answer_stands_where_it_says(seed, tokenizer):
                 assert (answer.text, answer.place(context)) == ("empty", None)
 
 
-def _in_graph(spans: SpanWindows, logits: np.ndarray, tokenizer, decoding: Decoding) -> Answers:
+def _in_graph(spans: SpanWindows, logits: np.ndarray, tokenizer, decoding: Decoding) -> Decoded:
     context_of = tf.constant(spans.questions.context_of, tf.int64)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None, 2])], autograph=False)
@@ -130,10 +130,10 @@ def _in_graph(spans: SpanWindows, logits: np.ndarray, tokenizer, decoding: Decod
         found = decode(tokenizer, spans.contexts, spans.windows, context_of, logits, decoding)
         return vars(found)
 
-    return Answers(**run(logits))
+    return Decoded(**run(logits))
 
 
-def _check_choice(found: Answers, row: int, expected: Prediction) -> None:
+def _check_choice(found: Decoded, row: int, expected: Answered) -> None:
     """The row of a graph's answers is what a file's predictions have, but for "empty"."""
     chosen = expected.chosen
     no_span = not chosen.end
@@ -165,7 +165,7 @@ def test_questions_of_a_batch_may_have_their_own_thresholds(seed, tokenizer):
     assert "" in texts[1]
 
 
-def _check_equal(found: list[Prediction], expected: list[Prediction]) -> None:
+def _check_equal(found: list[Answered], expected: list[Answered]) -> None:
     """Compares predictions; the last bits of `exp` depend on the place in a tensor."""
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):

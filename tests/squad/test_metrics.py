@@ -3,7 +3,7 @@ import random
 import pytest
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
-from adapter_bert_tf.squad.decoder import Answer, Prediction
+from adapter_bert_tf.squad.decoder import Answered, Candidate
 from adapter_bert_tf.squad.metrics import questions_of, score, score_predictions
 from tests import squad_lib
 
@@ -56,8 +56,8 @@ def test_the_best_threshold_reaches_the_best_score():
         # Certain where there is an answer, but for some.
         odds = random.Random(question["id"]).gauss(-1.0 if answers else 2.0, 1.0)
         text = answers[0]["text"] if answers else "the 42"
-        answer = Answer(text, 0.0, 0.0)
-        predictions[question["id"]] = Prediction("" if odds > 0 else text, [answer], odds)
+        answer = Candidate(text, 0.0, 0.0)
+        predictions[question["id"]] = Answered("" if odds > 0 else text, [answer], odds)
     scores = score_predictions(articles, predictions)
     threshold = scores["best_f1_thresh"]
     again = {
@@ -71,7 +71,7 @@ def test_the_best_threshold_reaches_the_best_score():
 def test_a_file_of_v1_has_no_thresholds():
     articles = squad_lib.articles(0, WORDS)
     predictions = {
-        question["id"]: Prediction("", [Answer("", 0.0, 0.0)])
+        question["id"]: Answered("", [Candidate("", 0.0, 0.0)])
         for question in questions_of(articles)
     }
     assert score_predictions(articles, predictions).keys() == {"exact_match", "f1"}

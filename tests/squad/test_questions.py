@@ -101,7 +101,7 @@ def test_questions_without_answers_are_for_v2():
     assert questions.answers == [None]
 
 
-def _rows(*_args, **_kwargs) -> tf.data.Dataset:
+def mock_rows(*_args, **_kwargs) -> tf.data.Dataset:
     def generate():
         for number, (context, text) in enumerate(
             [("one two", "two"), ("three", "three"), ("one two", "one")]
@@ -123,7 +123,7 @@ def _rows(*_args, **_kwargs) -> tf.data.Dataset:
 
 
 def test_questions_about_one_context_share_it():
-    with tfds.testing.mock_data(as_dataset_fn=_rows):
+    with tfds.testing.mock_data(as_dataset_fn=mock_rows):
         articles = read_squad_tfds(training=True, with_negative=False)
     questions = to_train(articles, "TFDS", with_negative=False)
     assert questions.contexts == ["one two", "three"]
@@ -136,7 +136,7 @@ def test_questions_about_one_context_share_it():
 
 
 def test_v2_has_questions_without_an_answer():
-    with tfds.testing.mock_data(as_dataset_fn=_rows):
+    with tfds.testing.mock_data(as_dataset_fn=mock_rows):
         articles = read_squad_tfds(training=True, with_negative=True)
     assert to_train(articles, "TFDS", with_negative=True).answers[2] is None
 
@@ -145,6 +145,6 @@ def test_without_a_network_it_is_told(monkeypatch):
     def fail(*_args, **_kwargs):
         raise ConnectionError("no network\nand more")
 
-    monkeypatch.setattr(tfds, "load", fail)
-    with pytest.raises(UserError, match="TFDS has no squad/v1.1, train: no network; or give"):
+    monkeypatch.setattr(tfds, "builder", fail)
+    with pytest.raises(UserError, match="squad/v1.1, train: no network; give --train_file"):
         read_squad_tfds(training=True, with_negative=False)
