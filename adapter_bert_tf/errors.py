@@ -1,7 +1,10 @@
 """The exception for mistakes that a user can correct, and helpers to word its message."""
 
+import contextlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+
+from absl import logging
 
 
 class UserError(ValueError):
@@ -27,3 +30,18 @@ def some(names: Collection[str], shown: int = 5) -> str:
     """Joins names for a message. Of many names it shows the first few and counts the others."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(sorted(names)[:shown]) + more
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps the log lines of libraries off the terminal, which are not meant for users.
+
+    TFDS warns about folders that are not there yet, and the official scorers of SQuAD log every
+    question without a prediction.
+    """
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.FATAL)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

@@ -1,14 +1,10 @@
 """Data sets from TFDS, which downloads them on first use."""
 
-import contextlib
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from absl import logging
-
-from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.errors import UserError, first_line, quiet
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -30,10 +26,10 @@ def load_tfds(name: str, split: str, instead: str) -> "tf.data.Dataset":
     import tensorflow_datasets as tfds
 
     try:
-        with _quiet():
+        with quiet():
             builder = tfds.builder(name)
         try:
-            with _quiet():
+            with quiet():
                 return builder.as_dataset(split=split)
         except AssertionError:  # What TFDS raises for data that is not there yet.
             _check_network(name, instead)
@@ -56,14 +52,3 @@ def _check_network(name: str, instead: str) -> None:
         raise UserError(
             f"TFDS: {name} is not on this machine, and {host} can't be reached; {instead}"
         ) from None
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keeps warnings about folders that are not there yet off the terminal."""
-    before = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)

@@ -1,12 +1,11 @@
 """Exact match and F1 of answers, computed by the official scorers in Model Garden."""
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from absl import logging
 from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 
+from adapter_bert_tf.errors import quiet
 from adapter_bert_tf.squad.decoder import Answered
 
 # Model Garden's names and the official ones.
@@ -72,7 +71,7 @@ def score(
 
 def score_v1(articles: list[dict[str, Any]], predictions: Mapping[str, str]) -> dict[str, float]:
     """Scores v1.1 in percent. A question without a prediction counts as wrong."""
-    with _without_a_line_for_each():
+    with quiet():
         scores = squad_evaluate_v1_1.evaluate(articles, predictions)
     return {"exact_match": 100 * scores["exact_match"], "f1": 100 * scores["final_f1"]}
 
@@ -89,7 +88,7 @@ def score_v2(
     predictions = {name: text for name, text in predictions.items() if name in names}
     if null_odds is not None:
         null_odds = {name: null_odds[name] for name in predictions}
-    with _without_a_line_for_each():
+    with quiet():
         scores = squad_evaluate_v2_0.evaluate(
             [{"paragraphs": [{"qas": whole}]}], predictions, null_odds
         )
@@ -101,14 +100,3 @@ def score_v2(
 
 def _with_answers(question: dict[str, Any]) -> dict[str, Any]:
     return {**question, "answers": question.get("answers") or []}
-
-
-@contextlib.contextmanager
-def _without_a_line_for_each() -> Iterator[None]:
-    """Silences the scorers, which log a line for each question without a prediction."""
-    before = logging.get_verbosity()
-    logging.set_verbosity(logging.FATAL)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
