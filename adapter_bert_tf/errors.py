@@ -36,8 +36,8 @@ def some(names: Collection[str], shown: int = 5) -> str:
 def quiet() -> Iterator[None]:
     """Keeps the log lines of libraries off the terminal, which are not meant for users.
 
-    TFDS warns about folders that are not there yet, and the official scorers of SQuAD log every
-    question without a prediction.
+    TFDS warns about folders that are not there yet, the official scorers of SQuAD log every
+    question without a prediction, and Keras says that saving takes longer than a step.
     """
     before = logging.get_verbosity()
     logging.set_verbosity(logging.FATAL)

@@ -297,9 +297,7 @@ def make_tokenizer(base: Base, max_seq_length: int) -> Tokenizer:
     longest = base.config.max_sequence_length
     if max_seq_length > longest:
         raise UserError(f"--max_seq_length={max_seq_length}: the base takes {longest} at most")
-    if base.vocabulary is None:
-        raise UserError(f"{base.origin}: no vocab.txt beside it; give --vocab_file")
-    return Tokenizer(base.vocabulary)
+    return base.tokenizer
 
 
 def load_task(
@@ -329,9 +327,10 @@ def load_task(
     if base is not None:
         encoder = share_encoder(base.model.encoder, described, os.fspath(pack))
     else:
-        encoder = make_encoder(
-            _find_base(described, bert, bert_config_file, vocab_file), described.adapter
-        )
+        found = _find_base(described, bert, bert_config_file, vocab_file)
+        # First of all: TensorFlow keeps the memory that this takes, and puts weights there.
+        make_tokenizer(found, 0)
+        encoder = make_encoder(found, described.adapter)
     model = load_pack(encoder, pack)
     return Task(
         model,

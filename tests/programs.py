@@ -57,6 +57,44 @@ def run_without_tensorflow(program: str, *flags: str, cwd=None) -> subprocess.Co
     )
 
 
+_MOCKED = """
+import runpy, sys
+import tensorflow as tf, tensorflow_datasets as tfds
+
+CONTEXT = "The tower was built in 1889 by an engineer. It stands in Paris, beside a river."
+
+def questions(builder, *_, **__):
+    answers = {"text": ["1889"], "answer_start": [CONTEXT.index("1889")]}
+    rows = [
+        {"id": str(i), "title": "", "context": CONTEXT, "question": "When?", "answers": answers}
+        for i in range(8)
+    ]
+    return tf.data.Dataset.from_generator(lambda: iter(rows), output_signature={
+        **dict.fromkeys(["id", "title", "context", "question"], tf.TensorSpec([], tf.string)),
+        "answers": {
+            "text": tf.TensorSpec([None], tf.string),
+            "answer_start": tf.TensorSpec([None], tf.int32),
+        },
+    })
+
+# TFDS makes up answers that are not in their contexts.
+given = {"as_dataset_fn": questions} if "squad" in sys.argv[1] else {}
+with tfds.testing.mock_data(num_examples=24, **given):
+    runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+def run_with_mock_data(program: str, *flags: str, cwd) -> subprocess.CompletedProcess:
+    """Runs a script of the project in a process in which TFDS makes up its data."""
+    return subprocess.run(
+        [sys.executable, "-c", _MOCKED, str(ROOT / program), *flags],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
 def _run(program: str, flags: tuple[str, ...], cwd, out: str, err: str) -> None:
     for path, number in ((out, 1), (err, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)

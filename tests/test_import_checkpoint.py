@@ -10,27 +10,7 @@ from adapter_bert_tf.pack.original import import_checkpoint
 from tests import tiny
 from tests.programs import run_quickly
 
-SIZE = 4
-
-
-def _original_tensors() -> dict[str, np.ndarray]:
-    """What the original program would save: base, adapters, head."""
-    random = np.random.default_rng(7)
-    tensors = tiny.google_tensors()
-    for i in range(tiny.LAYERS):
-        for site in ("attention/output", "output"):
-            for name, shape in (
-                ("weights1", [tiny.WIDTH, SIZE]),
-                ("biases1", [1, SIZE]),
-                ("weights2", [SIZE, tiny.WIDTH]),
-                ("biases2", [1, tiny.WIDTH]),
-            ):
-                tensors[f"bert/encoder/layer_{i}/{site}/adapters/{name}"] = random.normal(
-                    size=shape
-                )
-    tensors["output_weights"] = random.normal(size=[3, tiny.WIDTH])
-    tensors["output_bias"] = random.normal(size=[3])
-    return {name: array.astype(np.float32) for name, array in tensors.items()}
+SIZE = tiny.ADAPTER
 
 
 def _run(*flags: str) -> subprocess.CompletedProcess:
@@ -41,7 +21,7 @@ def _run(*flags: str) -> subprocess.CompletedProcess:
 @pytest.fixture
 def original(tmp_path):
     folder = tiny.write_google_bert(tmp_path / "original")
-    write_checkpoint(f"{folder}/model.ckpt-9", _original_tensors())
+    write_checkpoint(f"{folder}/model.ckpt-9", tiny.original_tensors())
     return folder
 
 
@@ -58,7 +38,7 @@ def test_becomes_a_base_and_a_pack(original, bert, tmp_path):
     adapter = read_pack(output / "pack").adapter
     assert (adapter.size, adapter.layers) == (SIZE, None)
     model = load_pack(load_encoder(output / "base", adapter), output / "pack")
-    tensors = _original_tensors()
+    tensors = tiny.original_tensors()
     encoder = load_encoder(f"{original}/model.ckpt-9", adapter)
     pooled = encoder(tiny.inputs())["pooled_output"]
     expected = pooled @ tensors["output_weights"].T + tensors["output_bias"]
@@ -107,7 +87,7 @@ def test_the_original_knows_one_design(original, design, told):
 
 
 def test_one_output_becomes_a_regression(original, bert, tmp_path):
-    tensors = _original_tensors()
+    tensors = tiny.original_tensors()
     tensors["output_weights"], tensors["output_bias"] = tensors["output_weights"][:1], np.ones([1])
     write_checkpoint(f"{original}/model.ckpt-9", tensors)
     import_checkpoint(
@@ -120,7 +100,7 @@ def test_one_output_becomes_a_regression(original, bert, tmp_path):
 
 
 def test_a_checkpoint_without_a_head_is_told(original, tmp_path):
-    tensors = _original_tensors()
+    tensors = tiny.original_tensors()
     del tensors["output_bias"]
     write_checkpoint(f"{original}/model.ckpt-9", tensors)
     done = run_quickly(

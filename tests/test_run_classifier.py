@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -15,8 +16,11 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
+from adapter_bert_tf import AdapterConfig, ClassificationHead, TaskModel, load_encoder, load_task
+from adapter_bert_tf.base.checkpoint import write_checkpoint
+from adapter_bert_tf.text.inputs import encode, pad
 from tests import tiny
-from tests.programs import run_quickly
+from tests.programs import run_quickly, run_with_mock_data
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "run_classifier.py"
 
@@ -62,9 +66,11 @@ def files(tmp_path_factory, bert) -> list[str]:
 
 
 def _start(flags: list[str], **environment: str) -> subprocess.Popen:
+    # As a user has it: the tests' own settings keep TensorFlow quiet.
+    users = {name: value for name, value in os.environ.items() if name[:3] != "TF_"}
     return subprocess.Popen(
         [sys.executable, str(SCRIPT), *flags],
-        env={**os.environ, **environment},
+        env={**users, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -87,6 +93,7 @@ def run(tmp_path_factory, files) -> tuple[pathlib.Path, str]:
     folder = tmp_path_factory.mktemp("run") / "output"
     done = _run(*files, *_WHOLE, f"--output_dir={folder}")
     assert done.returncode == 0, done.stderr
+    assert not done.stderr
     return folder, done.stdout
 
 
@@ -102,7 +109,7 @@ def exported(tmp_path_factory, run, files) -> pathlib.Path:
 
 
 def test_the_originals_command_line_tunes_and_scores(run):
-    folder, printed = run
+    folder, _ = run
     results = json.loads((folder / "eval_results.json").read_text())
     assert results["metrics"]["accuracy"] > 0.8
     assert results["trained_parameters"] < results["total_parameters"]
@@ -111,8 +118,31 @@ def test_the_originals_command_line_tunes_and_scores(run):
     text = dict(line.split(" = ") for line in lines)
     assert float(text["accuracy"]) == results["metrics"]["accuracy"]
     assert float(text["f1"]) == results["metrics"]["f1"]
+
+
+# What a run prints, line by line, and Keras's progress bar, which is drawn over itself.
+_LINES = re.compile(
+    r"tokenising MRPC (train|dev|test): \d+ examples"
+    r"|(base|task|classes|dev|tokens|tuning|steps|devices|folder)  +\S.*"
+    r"|Epoch \d/6"
+    r"|.*\d+/\d+ \[[=>.]+\] - .*"
+    r"|accuracy \d\.\d{4}  f1 \d\.\d{4}  macro_f1 \d\.\d{4}"
+    r"|warning: all 24 rows are predicted as [01]"
+    r"|(accuracy|f1|macro_f1) = \d\.\d{4}"
+    r"|predicted( +\d)+"
+    r"|[01]( +\d+){2}"
+    r"|predictions: .*"
+)
+
+
+def test_a_run_prints_our_lines_and_kerass_bar_and_nothing_else(run):
+    folder, printed = run
+    lines = [line for line in re.split("[\r\n\b]+", printed) if line.strip()]
+    assert not [line for line in lines if not _LINES.fullmatch(line)]
     for line in ("base ", "task ", "tuning ", "steps ", "devices "):
         assert line in printed
+    assert f"folder   {folder}" in printed
+    assert [f"Epoch {i}/6" in printed for i in range(1, 7)] == [True] * 6
 
 
 def test_predictions_are_written_as_the_original_and_glue_want_them(run):
@@ -162,10 +192,106 @@ def test_a_pack_is_evaluated_again_with_the_same_result(run, files, tmp_path):
     assert again == json.loads((folder / "eval_results.json").read_text())["metrics"]
 
 
+@pytest.fixture
+def trained_there(tmp_path, files) -> tuple[list[str], dict[str, np.ndarray]]:
+    """The original's flags for a checkpoint that it has trained, and what is in it."""
+    folder = tiny.write_google_bert(tmp_path / "original")
+    tensors = tiny.original_tensors(classes=2)
+    write_checkpoint(f"{folder}/model.ckpt-343", tensors)
+    flags = [flag for flag in files if "do_" not in flag and "init_checkpoint" not in flag]
+    flags += [f"--init_checkpoint={folder}/model.ckpt-343", f"--output_dir={tmp_path / 'out'}"]
+    return flags, tensors
+
+
+def _asked(flags: list[str], split: str, model: TaskModel) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the labels of a file, and the probabilities that a model gives its pairs."""
+    data = next(flag.removeprefix("--data_dir=") for flag in flags if "data_dir" in flag)
+    rows = [line.split("\t") for line in pathlib.Path(data, f"{split}.tsv").read_text().split("\n")]
+    rows = [row for row in rows[1:] if len(row) > 1]
+    columns = encode(
+        model.encoder.base.tokenizer, [row[3] for row in rows], [row[4] for row in rows], 32
+    )
+    probabilities = tf.nn.softmax(model(pad(columns))).numpy()
+    return np.array([int(row[0]) for row in rows]), probabilities
+
+
+def _original(flags: list[str], tensors: dict[str, np.ndarray]) -> TaskModel:
+    checkpoint = next(flag.split("=")[1] for flag in flags if "init_checkpoint" in flag)
+    encoder = load_encoder(checkpoint, AdapterConfig(size=tiny.ADAPTER))
+    model = TaskModel(encoder, ClassificationHead(2))
+    model.head.output_layer.set_weights([tensors["output_weights"].T, tensors["output_bias"]])
+    return model
+
+
+def test_a_checkpoint_of_the_original_is_evaluated(trained_there, tmp_path):
+    flags, tensors = trained_there
+    done = run_quickly("run_classifier.py", *flags, "--do_eval=true")
+    assert done.returncode == 0, done.stderr
+    labels, probabilities = _asked(flags, "dev", _original(flags, tensors))
+    accuracy = (probabilities.argmax(axis=1) == labels).mean()
+    assert f"accuracy = {accuracy:.4f}" in done.stdout
+    assert f"accuracy = {accuracy}\n" in (tmp_path / "out" / "eval_results.txt").read_text()
+    assert not {"pack", "checkpoints", "test_results.tsv"} & set(os.listdir(tmp_path / "out"))
+
+
+def test_a_checkpoint_of_the_original_predicts(trained_there, tmp_path):
+    flags, tensors = trained_there
+    done = run_quickly("run_classifier.py", *flags, "--do_predict=true")
+    assert done.returncode == 0, done.stderr
+    _, probabilities = _asked(flags, "test", _original(flags, tensors))
+    found = np.loadtxt(tmp_path / "out" / "test_results.tsv")
+    np.testing.assert_allclose(found, probabilities, atol=1e-6)
+    written = set(os.listdir(tmp_path / "out"))
+    assert not {"pack", "checkpoints", "eval_results.txt", "eval_results.json"} & written
+
+
+def test_training_goes_on_from_a_checkpoint_of_the_original(trained_there, tmp_path):
+    flags, tensors = trained_there
+    flags += ["--do_train=true", "--do_predict=true", "--learning_rate=1e-12"]
+    done = run_quickly("run_classifier.py", *flags)
+    assert done.returncode == 0, done.stderr
+    _, probabilities = _asked(flags, "test", _original(flags, tensors))
+    found = np.loadtxt(tmp_path / "out" / "test_results.tsv")
+    np.testing.assert_allclose(found, probabilities, atol=1e-5)
+
+
+def test_a_bert_that_was_not_tuned_is_not_evaluated(files, tmp_path):
+    flags = [flag for flag in files if "do_" not in flag]
+    done = run_quickly("run_classifier.py", *flags, "--do_eval", f"--output_dir={tmp_path / 'out'}")
+    assert done.returncode == 1
+    assert "nothing is trained" in done.stderr
+    assert "is not a checkpoint of a tuned task" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_the_command_as_it_is_typed(tmp_path):
+    command = ["run_classifier.py", "--task=CoLA", "--adapter_size=64"]
+    done = run_with_mock_data(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = re.search(r"^folder +(runs/cola-adapters-64-\w+)$", done.stdout, re.MULTILINE)[1]
+    assert json.loads((tmp_path / folder / "eval_results.json").read_text())["steps"] == 3
+    assert load_task(tmp_path / folder / "pack").predict(["w1"])
+    assert os.listdir(tmp_path) == ["runs"]
+
+
+@pytest.mark.slow
+def test_the_command_as_it_is_typed_for_a_tpu_that_is_not_there(tmp_path):
+    command = ["run_classifier.py", "--task=CoLA", "--adapter_size=64", "--use_tpu"]
+    done = run_with_mock_data(*command, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: --use_tpu: no TPU on this machine; name another one with --tpu_name\n"
+    )
+    assert not os.listdir(tmp_path)
+
+
 def _weights(folder: pathlib.Path) -> str:
     return json.loads((folder / "pack" / "pack.json").read_text())["sha256"]
 
 
+@pytest.mark.slow
 def test_killed_it_ends_with_the_same_bits(files, run, tmp_path):
     left_alone, _ = run
     _stop_and_go_on([*files, *_WHOLE], [signal.SIGKILL, signal.SIGINT], tmp_path / "killed")
@@ -306,11 +432,9 @@ def test_another_run_is_refused_and_this_one_left_alone(files, run):
     ("flag", "told"), [("--task=CoLLA", "no such task"), ("--max_seq_length=64", "takes 32")]
 )
 def test_nothing_stands_in_front_of_the_line(files, tmp_path, flag, told):
-    # As a user has it: the tests' own settings keep TensorFlow quiet.
-    environment = {name: value for name, value in os.environ.items() if name[:3] != "TF_"}
-    command = [sys.executable, str(SCRIPT), *files, f"--output_dir={tmp_path}/run", flag]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert told in done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
+    process = _start([*files, f"--output_dir={tmp_path}/run", flag])
+    _, told_in = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert told_in.startswith("error: ")
+    assert told in told_in
+    assert told_in.count("\n") == 1, told_in

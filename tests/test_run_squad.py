@@ -1,14 +1,17 @@
 """run_squad.py and the programs beside it, as a user starts them."""
 
 import json
+import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 
 import pytest
 
-from tests.programs import run_quickly
+from adapter_bert_tf import load_task
+from tests.programs import run_quickly, run_with_mock_data
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -54,6 +57,17 @@ def run(files, tmp_path_factory) -> pathlib.Path:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SQuAD v1.1: span" in done.stdout
     return folder
+
+
+@pytest.mark.slow
+def test_the_command_as_it_is_typed(tmp_path):
+    done = run_with_mock_data("run_squad.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    folder = re.search(r"^folder +(runs/\S+)$", done.stdout, re.MULTILINE)[1]
+    assert len(_json(tmp_path / folder / "predictions.json")) == 8
+    assert load_task(tmp_path / folder / "pack").answer("When?", "In 1889.").text
+    assert os.listdir(tmp_path) == ["runs"]
 
 
 def _json(path: pathlib.Path):

@@ -1,5 +1,7 @@
 import pathlib
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -341,6 +343,45 @@ def test_tasks_share_a_base_and_answer_as_if_they_were_alone(packs, tasks):
     # What shares a base can be shared in turn.
     again = load_task(packs["upper"], base=others["number"])
     assert again.predict(TEXTS) == tasks["upper"].predict(TEXTS)
+
+
+_MEMORY = """
+import ctypes, gc, sys
+import adapter_bert_tf as ab
+
+def used():
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    line = next(line for line in open("/proc/self/status") if line.startswith("RssAnon"))
+    return int(line.split()[1]) * 1024
+
+kind, tiny, *packs = sys.argv[1:]
+warm = ab.load_task(tiny).predict(["w1"])  # What libraries load once does not count.
+before = used()
+if kind == "base":
+    base = ab.load_encoder("minilm", None)
+    base.base.tokenizer
+else:
+    tasks = [ab.load_task(packs[0])]
+    tasks += [ab.load_task(pack, base=tasks[0]) for pack in packs[1:]]
+print(used() - before)
+"""
+
+
+@pytest.mark.slow
+def test_ten_tasks_on_one_base_take_the_memory_of_the_base_and_ten_packs(packs, tmp_path):
+    model = TaskModel(load_encoder("minilm", AdapterConfig(size=64)), ClassificationHead(2))
+    for i in range(10):
+        save_pack(model, tmp_path / f"{i}", inputs={"max_seq_length": 64})
+    folders = [str(tmp_path / f"{i}") for i in range(10)]
+
+    def memory(kind: str) -> int:
+        command = [sys.executable, "-c", _MEMORY, kind, str(packs["single"]), *folders]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return int(done.stdout.splitlines()[-1])
+
+    size = sum(path.stat().st_size for path in tmp_path.rglob("*.safetensors"))
+    assert memory("tasks") <= 1.1 * (memory("base") + size)
 
 
 @pytest.mark.parametrize(("base", "pack"), [("full", "single"), ("single", "headed")])

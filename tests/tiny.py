@@ -10,6 +10,8 @@ from adapter_bert_tf.base.names import google_names
 
 LAYERS, WIDTH, HEADS, INNER, WORDS, LENGTH = 3, 16, 4, 24, 50, 32
 
+ADAPTER = 4
+
 CONFIG = {
     "vocab_size": WORDS,
     "hidden_size": WIDTH,
@@ -33,6 +35,25 @@ def google_tensors(seed: int = 0) -> dict[str, np.ndarray]:
         + (1 if name.endswith("gamma") else 0)
         for name in google_names(LAYERS)
     }
+
+
+def original_tensors(classes: int = 3) -> dict[str, np.ndarray]:
+    """What the original program would save: base, adapters, head."""
+    random = np.random.default_rng(7)
+    tensors = google_tensors()
+    for i in range(LAYERS):
+        for site in ("attention/output", "output"):
+            for name, shape in (
+                ("weights1", [WIDTH, ADAPTER]),
+                ("biases1", [1, ADAPTER]),
+                ("weights2", [ADAPTER, WIDTH]),
+                ("biases2", [1, WIDTH]),
+            ):
+                path = f"bert/encoder/layer_{i}/{site}/adapters/{name}"
+                tensors[path] = random.normal(size=shape)
+    tensors["output_weights"] = random.normal(size=[classes, WIDTH])
+    tensors["output_bias"] = random.normal(size=[classes])
+    return {name: array.astype(np.float32) for name, array in tensors.items()}
 
 
 def _shape(name: str) -> tuple[int, ...]:

@@ -4,13 +4,14 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from adapter_bert_tf.base.config import BertConfig
 from adapter_bert_tf.encoder.variables import is_layer_norm
-from adapter_bert_tf.text.tokenizer import Vocabulary
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary
 
 Tensors = Iterator[tuple[str, np.ndarray]]
 
@@ -36,6 +37,13 @@ class Base:
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, one for all tasks on the base."""
+        if self.vocabulary is None:
+            raise UserError(f"{self.origin}: no vocab.txt beside it; give --vocab_file")
+        return Tokenizer(self.vocabulary)
+
+    @functools.cached_property
     def fingerprint(self) -> str:
         """Identifies the base without its LayerNorms.
 
@@ -59,7 +67,12 @@ class Base:
 
 def digest_of(array: np.ndarray) -> str:
     """Returns the SHA-256 of an array's shape and values."""
-    array = np.ascontiguousarray(array, np.float32)
-    digest = hashlib.sha256(repr(array.shape).encode())
-    digest.update(array.data)
+    return digest_of_parts(array.shape, [array])
+
+
+def digest_of_parts(shape: Sequence[int], parts: Iterable[np.ndarray]) -> str:
+    """Returns the SHA-256 of an array that comes in parts, some rows in each."""
+    digest = hashlib.sha256(repr(tuple(shape)).encode())
+    for part in parts:
+        digest.update(np.ascontiguousarray(part, np.float32).data)
     return digest.hexdigest()

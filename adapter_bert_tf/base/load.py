@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from adapter_bert_tf.base.base import Base, digest_of
 from adapter_bert_tf.base.checkpoint import has_checkpoint, read_checkpoint_base
 from adapter_bert_tf.base.hub import is_hub_model, read_hub_base
@@ -49,8 +51,11 @@ def load_encoder(
 def make_encoder(base: Base, adapter: AdapterConfig | None) -> AdapterBertEncoder:
     """Reads a base into an encoder with new adapters."""
     encoder = AdapterBertEncoder(adapter=adapter, **base.config.encoder_arguments())
-    encoder.ensure_built()
-    _set_variables(encoder, base)
+    tensors = _read_once(base)
+    # Initial values of its own would cost time, and memory that TensorFlow does not give back.
+    encoder.ensure_built(tensors)
+    _check_fits(encoder, base, tensors)
+    base.digests |= {path: digest_of(tensors[path]) for path in tensors if not is_adapter(path)}
     encoder.base = base
     return encoder
 
@@ -123,26 +128,31 @@ def _check_design(adapter: AdapterConfig, base: Base) -> None:
         )
 
 
-def _set_variables(encoder: AdapterBertEncoder, base: Base) -> None:
-    """Sets every variable of the base exactly once, and the adapters if the base has any."""
-    unset = variables_by_path(encoder)
-    left_over, wrong = [], []
-    has_adapters = False
+def _read_once(base: Base) -> dict[str, np.ndarray]:
+    tensors: dict[str, np.ndarray] = {}
     for path, array in base.read():
-        has_adapters = has_adapters or is_adapter(path)
-        variable = unset.pop(path, None)
-        if variable is None:
-            left_over.append(path)
-        elif variable.shape != array.shape:
-            wrong.append(f"{path} {list(array.shape)} instead of {list(variable.shape)}")
-        else:
-            variable.assign(array)
-            if not is_adapter(path):
-                base.digests[path] = digest_of(array)
+        if path in tensors:
+            raise UserError(f"{base.origin}: holds {path} twice")
+        tensors[path] = array
+    return tensors
+
+
+def _check_fits(encoder: AdapterBertEncoder, base: Base, tensors: dict[str, np.ndarray]) -> None:
+    """Refuses a base that did not set each of its variables, or all adapters if it has any."""
+    variables = variables_by_path(encoder)
+    has_adapters = any(map(is_adapter, tensors))
     if has_adapters and encoder.adapter:
         _check_design(encoder.adapter, base)
-    missing = [path for path in unset if has_adapters or not is_adapter(path)]
-    problems = {"missing": missing, "left over": left_over, "of another shape": wrong}
-    found = [f"{title}: {some(names)}" for title, names in problems.items() if names]
+    unset = variables.keys() - tensors.keys()
+    problems = {
+        "missing": [path for path in unset if has_adapters or not is_adapter(path)],
+        "left over": tensors.keys() - variables.keys(),
+        "of another shape": [
+            f"{path} {list(array.shape)} instead of {list(variables[path].shape)}"
+            for path, array in tensors.items()
+            if path in variables and variables[path].shape != array.shape
+        ],
+    }
+    found = [f"{title}: {some(sorted(names))}" for title, names in problems.items() if names]
     if found:
         raise UserError(f"{base.origin}: does not fit the encoder; {'; '.join(found)}")

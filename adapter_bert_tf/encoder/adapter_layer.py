@@ -101,6 +101,11 @@ class Adapter(tf_keras.layers.Layer):
         )
         return tf.ensure_shape(tf.reshape(adapted, tf.shape(output)), output.shape)
 
+    def share_dropout(self, other: "Adapter") -> None:
+        """Calls another adapter's dropout, if it is of the same rate."""
+        if self.dropout.rate == other.dropout.rate:
+            self.dropout = other.dropout
+
     def get_config(self):
         return {
             **super().get_config(),

@@ -90,6 +90,14 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
             source = InputOf(sublayer) if self.adapter.parallel else None
             return Adapter(self.adapter, dropout, source, name=f"{site}_adapter")
 
+    def share_layers(self, other: "AdapterEncoderBlock") -> None:
+        """Calls another block's layers where their variables are this block's own already."""
+        mine, others = (internals.get_block_layers(each) for each in (self, other))
+        internals.set_block_layers(self, shareable(mine, others))
+        for name, layer in mine.items():
+            if isinstance(layer, Adapter) and isinstance(others[name], Adapter):
+                layer.share_dropout(others[name])
+
     def call(self, inputs, output_range: int | None = None):
         is_pair = isinstance(inputs, (list, tuple)) and len(inputs) == 2
         if output_range == 1 and is_pair and self.is_fast:
@@ -108,6 +116,24 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
         # A plain layer's configuration is Model Garden's own.
         given = {name: value for name, value in own.items() if value is not None}
         return {**super().get_config(), **given}
+
+
+def shareable(layers: Layers, others: Layers) -> Layers:
+    """Returns those of other layers that can be called instead of one's own."""
+    return {
+        name: others[name]
+        for name, layer in layers.items()
+        if name in others and _is_same(layer, others[name])
+    }
+
+
+def _is_same(layer: tf_keras.layers.Layer, other: tf_keras.layers.Layer) -> bool:
+    # `InputOf` has replaced the `call` of what stands before a parallel adapter.
+    if isinstance(layer, Adapter) or any("call" in vars(each) for each in (layer, other)):
+        return False
+    mine, others = ([id(variable) for variable in each.weights] for each in (layer, other))
+    configs = [{**each.get_config(), "name": None} for each in (layer, other)]
+    return type(layer) is type(other) and mine == others and configs[0] == configs[1]
 
 
 def _is_like_berts(input_shape) -> bool:

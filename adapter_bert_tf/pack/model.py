@@ -2,18 +2,22 @@
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from adapter_bert_tf.base.base import Base, digest_of
+from adapter_bert_tf.base.base import Base, digest_of, digest_of_parts
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.pack.pack import Pack, read_pack, read_tensors, write_pack
 from adapter_bert_tf.tuning.methods import Tuning
 from adapter_bert_tf.tuning.task_model import TaskModel
+
+_WORDS = "word_embeddings/embeddings"
+_ROWS = 128
 
 
 def save_pack(
@@ -121,6 +125,7 @@ def share_encoder(encoder: AdapterBertEncoder, pack: Pack, folder: str) -> Adapt
         raise UserError(f"{folder}: can't share a base that was tuned itself: {some(changed)}")
     sharing = AdapterBertEncoder(adapter=pack.adapter, **base.config.encoder_arguments())
     sharing.ensure_built(shared)
+    sharing.share_layers(encoder)
     sharing.base, sharing.shared = base, set(shared)
     encoder.shared = getattr(encoder, "shared", set()) | sharing.shared
     return sharing
@@ -197,8 +202,21 @@ def _changed(encoder: AdapterBertEncoder) -> set[str]:
     return {
         path
         for path, digest in _base_of(encoder).digests.items()
-        if digest_of(variables[path].numpy()) != digest
+        if digest_of_parts(variables[path].shape, _parts(path, variables[path])) != digest
     }
+
+
+def _parts(path: str, variable: tf.Variable) -> Iterator[np.ndarray]:
+    """Yields the rows of a variable, of a large table a few at a time.
+
+    TensorFlow copies a table that was looked up in when it is read, into memory that it keeps.
+    """
+    if path != _WORDS:
+        yield np.asarray(variable.value())
+        return
+    for start in range(0, variable.shape[0], _ROWS):
+        rows = tf.range(start, min(start + _ROWS, variable.shape[0]))
+        yield np.asarray(tf.gather(variable, rows))
 
 
 def _to_restore(

@@ -32,14 +32,40 @@ def import_checkpoint(
     if not is_checkpoint(checkpoint):
         raise UserError(f"{checkpoint}: no such checkpoint; expected {checkpoint}.index")
     opened = TfCheckpoint(checkpoint)
-    encoder = load_encoder(
-        checkpoint, find_adapter(opened), config_file=bert_config_file, vocab_file=vocab_file
-    )
-    model = TaskModel(encoder, _find_head(opened))
-    _set_head(model, opened)
+    model = _load_model(opened, bert_config_file, vocab_file)
     with new_folder(output_dir) as folder:
-        _write_base(encoder.base, opened, bert_config_file, os.path.join(folder, "base"))
+        base = model.encoder.base
+        _write_base(base, opened, bert_config_file, os.path.join(folder, "base"))
         save_pack(model, os.path.join(folder, "pack"))
+
+
+def is_tuned_checkpoint(bert: str) -> bool:
+    """Whether `bert` is a checkpoint with adapters and a head, as the original program saves it."""
+    if not is_checkpoint(bert):
+        return False
+    shapes = TfCheckpoint(bert).shapes
+    return "output_weights" in shapes and any(map(_ADAPTER.match, shapes))
+
+
+def save_pack_of_checkpoint(
+    checkpoint: str, config_file: str | None, vocab_file: str | None, folder: str
+) -> None:
+    """Saves the task in a checkpoint of the original program as a pack for the same checkpoint."""
+    save_pack(_load_model(TfCheckpoint(checkpoint), config_file, vocab_file), folder)
+
+
+def _load_model(
+    checkpoint: TfCheckpoint, config_file: str | None, vocab_file: str | None
+) -> TaskModel:
+    encoder = load_encoder(
+        checkpoint.prefix,
+        find_adapter(checkpoint),
+        config_file=config_file,
+        vocab_file=vocab_file,
+    )
+    model = TaskModel(encoder, _find_head(checkpoint))
+    _set_head(model, checkpoint)
+    return model
 
 
 def find_adapter(checkpoint: TfCheckpoint) -> AdapterConfig:

@@ -14,6 +14,7 @@ from adapter_bert_tf.data.batches import bucket_lengths
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.pack.model import load_pack
+from adapter_bert_tf.pack.original import is_tuned_checkpoint, save_pack_of_checkpoint
 from adapter_bert_tf.pack.pack import Pack, read_pack
 from adapter_bert_tf.run.devices import worker_number
 from adapter_bert_tf.run.folder import RunFolder
@@ -29,14 +30,11 @@ _INPUTS = {"max_seq_length", "doc_stride", "max_query_length"}
 def with_pack(settings: Settings, folder: RunFolder) -> tuple[Settings, Pack | None]:
     """Takes adapters and tuning from the pack that the run starts from, if it starts from one.
 
-    Without training, that is the run's own pack, if no other is named.
+    If no pack is named, it is the run's own, if nothing is trained, or that of a checkpoint of
+    the original program.
     """
     _refuse_folder(settings, folder)
-    path = settings.pack
-    if path is None and not settings.do_train:
-        path = folder.pack
-        if not os.path.isdir(path):
-            raise UserError(f"--pack: nothing is trained, and {path} is not there")
+    path = settings.pack or _find_pack(settings, folder)
     if path is None:
         return settings, None
     pack = read_pack(path)
@@ -49,6 +47,22 @@ def with_pack(settings: Settings, folder: RunFolder) -> tuple[Settings, Pack | N
         if settings.do_lower_case is None and pack.vocabulary:
             changes["do_lower_case"] = pack.vocabulary["lower_case"]
     return dataclasses.replace(settings, pack=path, **changes), pack
+
+
+def _find_pack(settings: RunSettings, folder: RunFolder) -> str | None:
+    if not settings.do_train and os.path.isdir(folder.pack):
+        return folder.pack
+    if is_tuned_checkpoint(settings.bert):
+        save_pack_of_checkpoint(
+            settings.bert, settings.bert_config_file, settings.vocab_file, folder.imported_pack
+        )
+        return folder.imported_pack
+    if settings.do_train:
+        return None
+    raise UserError(
+        f"--pack: nothing is trained, {folder.pack} is not there, and {settings.bert} is not a "
+        "checkpoint of a tuned task"
+    )
 
 
 def _refuse_contradiction(settings: RunSettings, pack: Pack, path: str) -> None:

@@ -35,6 +35,11 @@ class RunFolder:
         return self.file("pack")
 
     @property
+    def imported_pack(self) -> str:
+        """The folder of the task pack that was made of a checkpoint of the original program."""
+        return self.file("imported_pack")
+
+    @property
     def checkpoints(self) -> str:
         """The folder of the checkpoints that a run is resumed from."""
         return self.file(_CHECKPOINTS)

@@ -166,34 +166,46 @@ class ClassifierSettings(RunSettings):
     test_file: str | None = option(
         None, "Your own examples for prediction.", group="Data", result=True
     )
-    text_column: str | None = option(None, "Column of the text.", group="Data")
-    text_pair_column: str | None = option(None, "Column of the second text.", group="Data")
+    text_column: str | None = option(None, "Column of the text.", group="Data", table=True)
+    text_pair_column: str | None = option(
+        None, "Column of the second text.", group="Data", table=True
+    )
     label_column: tuple[str, ...] | None = option(
-        None, "Column of the label, or several columns separated by commas.", group="Data"
+        None,
+        "Column of the label, or several columns separated by commas.",
+        group="Data",
+        table=True,
     )
     label_separator: str | None = option(
-        None, "What separates several labels in one cell.", group="Data"
+        None, "What separates several labels in one cell.", group="Data", table=True
     )
     skip_unlabelled: bool = option(
-        False, "Leave out rows without a label; otherwise they are an error.", group="Data"
+        False,
+        "Leave out rows without a label; otherwise they are an error.",
+        group="Data",
+        table=True,
     )
     encoding: str | None = option(
-        None, "Encoding of your files; by default it is recognized.", group="Data"
+        None, "Encoding of your files; by default it is recognized.", group="Data", table=True
     )
     delimiter: str | None = option(
-        None, "What separates columns; by default it is recognized.", group="Data"
+        None, "What separates columns; by default it is recognized.", group="Data", table=True
     )
     name: str | None = option(
-        None, "Name of the task; by default that of its first file.", group="Data", result=True
+        None,
+        "Name of the task; by default that of its first file.",
+        group="Data",
+        result=True,
+    )
+    regression: bool | None = option(
+        None, "The labels are values, even if they are whole.", group="Data", table=True
     )
     kind: str | None = option(
         None,
         "What the labels are; by default recognized.",
         group="Data",
+        table=True,
         choices=tuple(TEXT_KINDS),
-    )
-    regression: bool | None = option(
-        None, "The labels are values, even if they are whole.", group="Data"
     )
     do_eval: bool | None = option(None, "Evaluate.", group="Run", result=True)
     eval_batch_size: int = option(
@@ -212,6 +224,19 @@ class ClassifierSettings(RunSettings):
             if self.kind not in (None, kind):
                 raise UserError(f"--kind={self.kind}: --regression says something else")
             object.__setattr__(self, "kind", kind)
+        if self.task is not None and self.name is not None:
+            raise UserError(f"--name={self.name}: is for files of your own, not for --task")
+        if self.task is None and self.data_dir is not None:
+            raise UserError(f"--data_dir={self.data_dir}: is for --task")
+        if self.early_stopping and not self.do_eval:
+            raise UserError(f"--early_stopping={self.early_stopping}: needs --do_eval")
+
+    def refuse_for(self, examples: str) -> None:
+        """Refuses settings that are for tables, where the examples are something else."""
+        for field in dataclasses.fields(self):
+            given = getattr(self, field.name) not in (None, False)
+            if field.metadata.get("table") and given:
+                raise UserError(f"--{field.name}: is for tables of your own, not for {examples}")
 
     @property
     def short_name(self) -> str:
@@ -270,6 +295,8 @@ class SquadSettings(RunSettings):
             )
         if math.isnan(self.null_score_diff_threshold):
             raise UserError("--null_score_diff_threshold: expected a number")
+        if self.early_stopping and not self.do_predict:
+            raise UserError(f"--early_stopping={self.early_stopping}: needs --do_predict")
 
     def _resolve_parts(self) -> None:
         # With a file to train on and none to answer, answering has to be asked for.
@@ -306,5 +333,8 @@ def make_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
     found["devices"] = Devices(**options.take(Devices, rest))
     if rest:
         raise UserError(f"unknown settings: {some(rest)}")
+    if tuning.method != "adapters":
+        for name in given_adapter:
+            raise UserError(f"--adapter_{name}: --tuning={tuning.method} has no adapters")
     found["adapter"] = adapter if tuning.method == "adapters" else None
     return kind(**found, tuning=tuning)

@@ -60,6 +60,8 @@ def find_source(
         if asked and not split_names(settings, source, split):
             part = {TRAIN: "train", DEV: "eval", TEST: "predict"}[split]
             raise UserError(f"--do_{part}: there is no {split} set; give --{split}_file")
+    if settings.early_stopping and not split_names(settings, source, DEV):
+        raise UserError(f"--early_stopping={settings.early_stopping}: there is no dev set")
     used = {TRAIN: settings.do_train, DEV: settings.do_eval, TEST: settings.do_predict}
     for split in (split for split, is_used in used.items() if is_used):
         for name in split_names(settings, source, split):
@@ -69,12 +71,14 @@ def find_source(
 
 def _find(settings: ClassifierSettings, kind: str | None, labels: tuple[str, ...] | None) -> Source:
     if settings.task is not None:
+        settings.refuse_for("--task")
         task = find_task(settings.task)
         if settings.data_dir:
             return OriginalFiles(task, settings.data_dir, TEXT_HEADS)
         return Tfds(task, TEXT_HEADS)
     files = settings.own_files
     if all(path.endswith(RECORD_ENDINGS) for path in files.values()):
+        settings.refuse_for("TFRecords")
         return RecordFiles(files, TEXT_HEADS, labels, settings.name)
     return OwnFiles(
         files,

@@ -15,7 +15,7 @@ import tf_keras
 
 from adapter_bert_tf import internals
 from adapter_bert_tf.data.batches import Batches
-from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.errors import UserError, first_line, quiet
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.run.devices import describe_devices
@@ -134,9 +134,12 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
         epoch, step_in_epoch = divmod(checkpoint.step, schedule.steps_per_epoch)
         order = batches.shuffled(settings.seed, epoch)[step_in_epoch : schedule.steps_of(epoch)]
         # Only here is something to be saved; elsewhere a signal may end the process at once.
-        with _on_signals(watcher.stop.set):
+        with _on_signals(watcher.stop.set), quiet():
             model.fit(
-                batches.dataset(order), initial_epoch=epoch, epochs=epoch + 1, callbacks=[watcher]
+                batches.dataset(order),
+                initial_epoch=epoch,
+                epochs=epoch + 1,
+                callbacks=[watcher, _Bar(schedule.epochs)],
             )
         checkpoint.save()
         if watcher.stop.is_set():
@@ -200,6 +203,7 @@ def _print_plan(plan: Plan, settings: RunSettings, schedule: Schedule, step: int
         f"steps    {schedule.steps:,} of {settings.train_batch_size} examples, "
         f"learning rate {settings.rate:g}{resumed}",
         f"devices  {describe_devices(model.distribute_strategy)}",
+        f"folder   {settings.output_dir}",
     )
     print("\n".join(lines))
 
@@ -319,6 +323,18 @@ class _Means(tf.train.experimental.PythonState):
 
     def deserialize(self, string_value) -> None:
         self._sums = json.loads(string_value)
+
+
+class _Bar(tf_keras.callbacks.ProgbarLogger):
+    """Keras's progress bar, which says how many epochs there are in all."""
+
+    def __init__(self, epochs: float):
+        super().__init__(count_mode="steps")
+        self._epochs = math.ceil(epochs)
+
+    def set_params(self, params):
+        # Each epoch is a call of `fit`, which only knows of this one.
+        super().set_params({**params, "epochs": self._epochs})
 
 
 class _Watcher(tf_keras.callbacks.Callback):

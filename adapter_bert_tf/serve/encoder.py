@@ -80,13 +80,13 @@ class TaskEncoder(AdapterBertEncoder):
                 **kwargs,
             )
         norm = TaskLayerNorm(shared.batch, shared.norms, "embeddings/layer_norm")
-        positions = internals.get_encoder_layer(self, "positions")
-        for name, layer in (
-            ("norm", norm),
-            ("positions", _Positions(shared.batch, **positions.get_config())),
-            ("mask", _NoMask()),
-        ):
-            internals.set_encoder_layer(self, name, layer)
+        positions = internals.get_encoder_layers(self)["positions"].get_config()
+        replaced = {
+            "norm": norm,
+            "positions": _Positions(shared.batch, **positions),
+            "mask": _NoMask(),
+        }
+        internals.set_encoder_layers(self, replaced)
 
     def make_block(self, index: int) -> AdapterEncoderBlock:
         return _TaskBlock(self._shared, **super().make_block(index).get_config())

@@ -194,7 +194,8 @@ def _question(row: dict[str, Any]) -> dict[str, Any]:
         "question": row["question"].decode(),
         "answers": [
             {"text": text.decode(), "answer_start": int(start)}
-            for text, start in zip(answers["text"], answers["answer_start"], strict=True)
+            # Those of TFDS's mock data are not equally many.
+            for text, start in zip(answers["text"], answers["answer_start"], strict=False)
         ],
     }
     if "is_impossible" in row:

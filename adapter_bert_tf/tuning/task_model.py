@@ -1,5 +1,7 @@
 """The Keras model of a task: an encoder, a head on it, and what of them is trained."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 import tf_keras
 
@@ -27,9 +29,6 @@ class TaskModel(tf_keras.Model):
       encoder: The encoder, from `load_encoder`.
       head: The task's head.
       tuning: The tuning method.
-
-    Attributes:
-      forward: From inputs to outputs, without training, in one graph for all evaluations.
 
     Example:
       ```
@@ -75,12 +74,19 @@ class TaskModel(tf_keras.Model):
     def _forget_traces(self) -> None:
         """Makes Keras trace again, because it would go on with graphs that are out of date."""
         self.train_function = self.test_function = self.predict_function = None
-        names = (IDS, MASK, SEGMENTS)
-        self.forward = tf.function(
-            lambda inputs: self(inputs, training=False),
-            [{name: tf.TensorSpec([None, None], tf.int32, name) for name in names}],
-            autograph=False,
-        )
+        self._forward: Callable[[dict[str, tf.Tensor]], tf.Tensor] | None = None
+
+    @property
+    def forward(self) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:
+        """From inputs to outputs, without training, in one graph for all evaluations."""
+        if self._forward is None:
+            row = tf.TensorSpec([None, None], tf.int32)
+            # A concrete one: of several tasks' functions TensorFlow would say that they are
+            # retraced.
+            self._forward = tf.function(
+                lambda inputs: self(inputs, training=False), autograph=False
+            ).get_concrete_function(dict.fromkeys((IDS, MASK, SEGMENTS), row))
+        return self._forward
 
     def call(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         encoded = self.encoder(inputs, output_range=self.head.tokens_read)

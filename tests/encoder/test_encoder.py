@@ -143,7 +143,7 @@ def test_variables_and_checkpoints_are_model_gardens(tmp_path, built):
 def test_the_mask_has_no_copy_for_each_query():
     encoder = AdapterBertEncoder(**SIZES)
     mask = tf.constant(tiny.inputs()["input_mask"])
-    layer = internals.get_encoder_layer(encoder, "mask")
+    layer = internals.get_encoder_layers(encoder)["mask"]
     found = layer(tf.zeros([*mask.shape, tiny.WIDTH]), mask)
     np.testing.assert_array_equal(found, mask[:, tf.newaxis])
 

@@ -47,7 +47,8 @@ def run(bert, tmp_path_factory) -> tuple[pathlib.Path, str]:
             do_train=True,
             do_eval=True,
             do_predict=True,
-            num_train_epochs=1.0,
+            num_train_epochs=3.0,
+            learning_rate=3e-3,
         )
     assert task is not None
     return folder / "run", printed.getvalue()

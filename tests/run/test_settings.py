@@ -46,6 +46,10 @@ def test_the_learning_rate_follows_the_method():
         ({"tuning": "lora"}, "--tuning=lora: expected one of adapters, full"),
         ({"kind": "poem"}, "--kind=poem: expected one of .*classification"),
         ({"kind": "regression", "regression": False}, "--kind=regression: --regression says"),
+        ({"name": "mine"}, "--name=mine: is for files of your own, not for --task"),
+        ({"task": None, "train_file": "a.csv", "data_dir": "a"}, "--data_dir=a: is for --task"),
+        ({"early_stopping": 2, "do_eval": False}, "--early_stopping=2: needs --do_eval"),
+        ({"adapter_size": 8, "tuning": "full"}, "--adapter_size: --tuning=full has no adapters"),
     ],
 )
 def test_wrong_values_are_told(changes, told):

@@ -61,6 +61,36 @@ def test_options_for_tables_are_passed_on(tmp_path):
         find_source(make_settings(ClassifierSettings, {**values, "regression": True})).read(TRAIN)
 
 
+@pytest.mark.parametrize(
+    ("examples", "told"),
+    [({"task": "CoLA"}, "--task"), ({"train_file": "a.tfrecord"}, "TFRecords")],
+)
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"text_column": "a"},
+        {"text_pair_column": "a"},
+        {"label_column": "a"},
+        {"label_separator": ","},
+        {"encoding": "latin1"},
+        {"delimiter": ";"},
+        {"kind": "regression"},
+        {"skip_unlabelled": True},
+        {"regression": True},
+    ],
+)
+def test_options_for_tables_are_refused_where_there_is_none(examples, told, option):
+    settings = make_settings(ClassifierSettings, {"output_dir": "run", **examples, **option})
+    with pytest.raises(UserError, match=f"--{next(iter(option))}: is for tables.*not for {told}"):
+        check_files(settings)
+
+
+def test_stopping_early_needs_a_dev_set(files):
+    values = {"output_dir": "run", "train_file": f"{files}/a.tfrecord", "early_stopping": 2}
+    with pytest.raises(UserError, match="--early_stopping=2: there is no dev set"):
+        check_files(make_settings(ClassifierSettings, values))
+
+
 def test_a_dev_set_is_drawn_by_the_seed_only_for_a_run_that_evaluates(files):
     def dev(**more):
         path = str(files / "train.csv")

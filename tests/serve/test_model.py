@@ -35,7 +35,13 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(AdapterConfig)])
+@pytest.mark.parametrize(
+    "field",
+    [
+        pytest.param(field.name, marks=[] if field.name == "parallel" else [pytest.mark.slow])
+        for field in dataclasses.fields(AdapterConfig)
+    ],
+)
 def test_every_field_of_the_design_is_trained_packed_and_served(field, bert, tmp_path):
     assert field in VALUES, f"AdapterConfig has a new field: give {field} a value here"
     adapter = AdapterConfig(**{"size": 4, "init_scale": 0.1, field: VALUES[field]})
@@ -82,7 +88,14 @@ def test_every_tuning_method_is_served(bert, tmp_path, tuning):
     np.testing.assert_allclose(answers["probabilities"], expected(bert, pack), atol=1e-5)
 
 
-@pytest.mark.parametrize("design", [{}, {"activation": "sigmoid"}, {"multiplicative": True}])
+@pytest.mark.parametrize(
+    "design",
+    [
+        {},
+        pytest.param({"activation": "sigmoid"}, marks=pytest.mark.slow),
+        pytest.param({"multiplicative": True}, marks=pytest.mark.slow),
+    ],
+)
 def test_tasks_of_different_sizes_layers_and_sites_are_served_together(bert, tmp_path, design):
     packs = [
         make_pack(bert, tmp_path / "a", "a", AdapterConfig(3, **design), max_seq_length=8),
