@@ -17,7 +17,7 @@ from adapter_bert_tf.files import write_atomically
 
 def write_glue_submission(runs: list[str], output: str) -> list[str]:
     """Zips the submission files in the folders `runs`; returns the names that are missing."""
-    names = [name for task in GLUE for name in task.submission.values()]
+    names = list(dict.fromkeys(name for task in GLUE for name in task.submission.values()))
     found: dict[str, str] = {}
     for run in runs:
         here = [name for name in names if os.path.exists(os.path.join(run, name))]

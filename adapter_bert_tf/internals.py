@@ -1,4 +1,4 @@
-"""The private attributes of TensorFlow, Keras and Model Garden that we use, all in one file.
+"""The private attributes of other libraries that we use, all in one file.
 
 None of them has a public way to do what is done here, so an upgrade may break it.
 `tests/test_internals.py` checks that no other module of the package touches such attributes.
@@ -135,6 +135,16 @@ def adam_moments(
     """Returns Adam's running means of a variable's gradient and of its square."""
     index = optimizer._index_dict[optimizer._var_key(variable)]
     return optimizer._momentums[index], optimizer._velocities[index]
+
+
+def schedule_of(optimizer: tf_keras.optimizers.Optimizer):
+    """Returns the learning rate's schedule. The public attribute is the current value."""
+    return optimizer._learning_rate
+
+
+def trial_id(trial) -> int:
+    """Returns what Optuna's storages call a trial; only its number within a study is public."""
+    return trial._trial_id
 
 
 def clear_kernel_cache() -> None:

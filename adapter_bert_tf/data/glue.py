@@ -25,6 +25,29 @@ def _splits(label: str, layout: Layout = PLAIN_TSV) -> dict[str, Split]:
     }
 
 
+def _mnli(name: str, *kinds: str) -> TaskDefinition:
+    """Describes MNLI with some of its two dev and test sets."""
+    files = {"matched": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"}
+    tests = {f"test_{kind}": Split((f"test_{kind}.tsv",)) for kind in kinds}
+    devs = {f"dev_{kind}": Split((f"dev_{kind}.tsv",), label="gold_label") for kind in kinds}
+    in_tfds = {f"dev_{kind}": f"validation_{kind}" for kind in kinds}
+    return TaskDefinition(
+        name,
+        text="sentence1",
+        pair="sentence2",
+        labels=_NLI,
+        splits={TRAIN: Split(("train.tsv",), label="gold_label"), **devs, **tests},
+        submission={f"test_{kind}": files[kind] for kind in kinds},
+        tfds=TfdsTask(
+            "glue/mnli",
+            "premise",
+            "hypothesis",
+            {TRAIN: "train", **in_tfds, **{test: test for test in tests}},
+            _TFDS_NLI,
+        ),
+    )
+
+
 GLUE = (
     TaskDefinition(
         "CoLA",
@@ -76,33 +99,9 @@ GLUE = (
         submission={TEST: "QQP.tsv"},
         tfds=_tfds("qqp", "question1", "question2", _BINARY),
     ),
-    TaskDefinition(
-        "MNLI",
-        text="sentence1",
-        pair="sentence2",
-        labels=_NLI,
-        splits={
-            TRAIN: Split(("train.tsv",), label="gold_label"),
-            "dev_matched": Split(("dev_matched.tsv",), label="gold_label"),
-            "dev_mismatched": Split(("dev_mismatched.tsv",), label="gold_label"),
-            "test_matched": Split(("test_matched.tsv",)),
-            "test_mismatched": Split(("test_mismatched.tsv",)),
-        },
-        submission={"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"},
-        tfds=TfdsTask(
-            "glue/mnli",
-            "premise",
-            "hypothesis",
-            {
-                TRAIN: "train",
-                "dev_matched": "validation_matched",
-                "dev_mismatched": "validation_mismatched",
-                "test_matched": "test_matched",
-                "test_mismatched": "test_mismatched",
-            },
-            _TFDS_NLI,
-        ),
-    ),
+    _mnli("MNLI", "matched", "mismatched"),
+    # The paper tunes the two dev sets apart: here the other one decides which epoch is best.
+    _mnli("MNLI-mm", "mismatched"),
     TaskDefinition(
         "QNLI",
         text="question",

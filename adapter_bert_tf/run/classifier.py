@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.data.batches import Batches
@@ -14,6 +15,7 @@ from adapter_bert_tf.heads.kinds import HEADS
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import Pack
 from adapter_bert_tf.run.common import (
+    ModelMaker,
     check_export,
     check_rows,
     export,
@@ -28,19 +30,24 @@ from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.results import Scorer, describe, write_predictions
 from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.source import find_source, split_names
-from adapter_bert_tf.run.trainer import Plan, is_finished, train, write_results
+from adapter_bert_tf.run.trainer import Plan, Watcher, is_finished, train, write_results
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.text.inputs import IDS
 
 
 def run_classifier(
-    settings: ClassifierSettings, strategy: tf.distribute.Strategy | None = None
+    settings: ClassifierSettings,
+    strategy: tf.distribute.Strategy | None = None,
+    make: ModelMaker = make_model,
+    watch: Watcher = lambda epoch, value: None,
 ) -> Task | None:
     """Does what the settings ask.
 
     Args:
       settings: What to do.
       strategy: Where to compute, by default as the settings say.
+      make: Makes the model. By default it is a new one.
+      watch: Is told the number of each epoch that was evaluated, and the metric that decides.
 
     Returns:
       The task, with the best epoch's model; None if a signal ended the training early.
@@ -50,7 +57,7 @@ def run_classifier(
     check_export(settings)
     settings, pack = with_pack(settings, folder)
     source = find_source(settings, *_known(pack, settings))
-    task = _make_task(settings, source, pack, strategy)
+    task = _make_task(settings, source, pack, strategy, make)
     data = _Data(settings, source, task, strategy)
 
     if settings.do_train:
@@ -65,7 +72,7 @@ def run_classifier(
         else:
             lines = describe(settings, source, task, batches, dev)
             plan = Plan(
-                task, batches, scorer.evaluate, scorer.metric, scorer.write, lines, identity
+                task, batches, scorer.evaluate, scorer.metric, scorer.write, lines, identity, watch
             )
             if not train(plan, settings, folder):
                 return None
@@ -80,6 +87,16 @@ def run_classifier(
     export(task, settings, folder)
     task.metrics = folder.results().get("metrics", task.metrics)
     return task
+
+
+def read_dev(settings: ClassifierSettings) -> Batches:
+    """Returns the first dev set of a finished run's task, as the run's pack reads it."""
+    strategy = settings.devices.prepare(settings.seed)
+    settings, pack = with_pack(settings, RunFolder(settings.output_dir))
+    source = find_source(settings, *_known(pack, settings))
+    task = _make_task(settings, source, pack, strategy, make_model)
+    name = split_names(settings, source, DEV)[0]
+    return _Data(settings, source, task, strategy).batches(name, settings.eval_batch_size)
 
 
 def _known(
@@ -99,6 +116,7 @@ def _make_task(
     source: Source,
     pack: Pack | None,
     strategy: tf.distribute.Strategy,
+    make: ModelMaker,
 ) -> Task:
     if pack and pack.labels and tuple(pack.labels) != tuple(source.labels):
         ours = some(source.labels)
@@ -108,7 +126,7 @@ def _make_task(
             f"{settings.pack}: has {len(pack.class_names)} classes; the files have "
             f"{len(source.labels)}: {some(source.labels)}"
         )
-    model = make_model(settings, HEADS[source.kind.kind], source.labels, strategy)
+    model = make(settings, HEADS[source.kind.kind], source.labels, strategy)
     inputs: dict[str, Any] = {"max_seq_length": settings.max_seq_length}
     if not isinstance(source, RecordFiles):  # They don't say whether they hold pairs.
         inputs["pair"] = source.task.pair is not None
@@ -147,6 +165,8 @@ class _Data:
         whole = classes and LABELS in columns and not kind.label_type.is_floating
         if whole and int(tf.reduce_max(columns[LABELS])) >= classes:
             raise UserError(f"{path}: has labels beyond the {classes} classes")
+        if split == TRAIN:
+            columns = _some_rows(columns, self._settings.max_train_examples)
         lengths = padded_lengths(self._settings, self._on_tpu)
         return Batches(columns, batch_size, lengths, fixed_rows=self._on_tpu)
 
@@ -165,3 +185,12 @@ class _Data:
         # It is named after a digest of its content.
         self.digests[f"{split} set"] = os.path.splitext(os.path.basename(path))[0]
         return path
+
+
+def _some_rows(columns: dict[str, Any], count: int | None) -> dict[str, Any]:
+    """Returns so many rows, in their order; which ones does not depend on the run's seed."""
+    total = int(columns[IDS].nrows())
+    if count is None or count >= total:
+        return columns
+    rows = np.sort(np.random.default_rng(0).permutation(total)[:count])
+    return {name: tf.gather(values, rows) for name, values in columns.items()}

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -22,6 +22,9 @@ from adapter_bert_tf.run.settings import RunSettings, Settings
 from adapter_bert_tf.serve.export import export_packs, find_version
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.tuning.task_model import TaskModel
+
+# Makes the model of a run: see `make_model`.
+ModelMaker = Callable[[RunSettings, type[Head], tuple[str, ...], tf.distribute.Strategy], TaskModel]
 
 # Settings that a pack keeps among its inputs.
 _INPUTS = {"max_seq_length", "doc_stride", "max_query_length"}

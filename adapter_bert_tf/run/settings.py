@@ -207,6 +207,9 @@ class ClassifierSettings(RunSettings):
         table=True,
         choices=tuple(TEXT_KINDS),
     )
+    max_train_examples: int | None = option(
+        None, "Train on so many examples, always the same ones.", group="Data", positive=True
+    )
     do_eval: bool | None = option(None, "Evaluate.", group="Run", result=True)
     eval_batch_size: int = option(
         64, "Rows of an evaluation batch.", group="Run", positive=True, result=True

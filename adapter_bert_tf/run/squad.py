@@ -14,6 +14,7 @@ from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.heads.span import SpanHead
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.run.common import (
+    ModelMaker,
     check_export,
     check_rows,
     export,
@@ -27,7 +28,7 @@ from adapter_bert_tf.run.devices import is_tpu, worker_number
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import SquadSettings
 from adapter_bert_tf.run.source import RECORD_ENDINGS, check_squad_files
-from adapter_bert_tf.run.trainer import TRAINING, Plan, is_finished, train, write_results
+from adapter_bert_tf.run.trainer import TRAINING, Plan, Watcher, is_finished, train, write_results
 from adapter_bert_tf.squad.decoder import Answered, Decoding
 from adapter_bert_tf.squad.metrics import has_answers, score_predictions
 from adapter_bert_tf.squad.questions import read_squad, read_squad_tfds, to_predict, to_train
@@ -41,13 +42,18 @@ _CHOICE = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
 
 
 def run_squad(
-    settings: SquadSettings, strategy: tf.distribute.Strategy | None = None
+    settings: SquadSettings,
+    strategy: tf.distribute.Strategy | None = None,
+    make: ModelMaker = make_model,
+    watch: Watcher = lambda epoch, value: None,
 ) -> Task | None:
     """Does what the settings ask.
 
     Args:
       settings: What to do.
       strategy: Where to compute, by default as the settings say.
+      make: Makes the model. By default it is a new one.
+      watch: Is told the number of each epoch that was evaluated, and the metric that decides.
 
     Returns:
       The task, with the best epoch's model; None if a signal ended the training early.
@@ -59,7 +65,7 @@ def run_squad(
     check_squad_files(settings)
     version = "v2.0" if settings.version_2_with_negative else "v1.1"
     task = Task(
-        make_model(settings, SpanHead, (), strategy),
+        make(settings, SpanHead, (), strategy),
         name=f"SQuAD {version}",
         inputs=_inputs(settings),
     )
@@ -77,7 +83,7 @@ def run_squad(
             load_pack(task.model, folder.pack)
             if questions and _chooses_differently(settings, folder):
                 questions.answer_anew(folder.results())
-        elif not train(_plan(task, batches, questions, identity), settings, folder):
+        elif not train(_plan(task, batches, questions, identity, watch), settings, folder):
             return None
     elif questions:
         _refuse_other_questions(settings, folder)
@@ -88,12 +94,24 @@ def run_squad(
 
 
 def _plan(
-    task: Task, batches: Batches, questions: "_Questions | None", identity: dict[str, Any]
+    task: Task,
+    batches: Batches,
+    questions: "_Questions | None",
+    identity: dict[str, Any],
+    watch: Watcher,
 ) -> Plan:
     if questions is None:
-        return Plan(task, batches, identity=identity)
+        return Plan(task, batches, identity=identity, watch=watch)
     metric = "f1" if questions.are_scored else None
-    return Plan(task, batches, questions.evaluate, metric, questions.write, identity=identity)
+    return Plan(
+        task,
+        batches,
+        questions.evaluate,
+        metric,
+        questions.write,
+        identity=identity,
+        watch=watch,
+    )
 
 
 def _inputs(settings: SquadSettings) -> dict[str, Any]:

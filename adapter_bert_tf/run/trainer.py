@@ -13,7 +13,6 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf import internals
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.errors import UserError, first_line, quiet
 from adapter_bert_tf.pack.model import load_pack
@@ -22,11 +21,14 @@ from adapter_bert_tf.run.devices import describe_devices
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import RunSettings
 from adapter_bert_tf.task import Task
-from adapter_bert_tf.tuning.optimizer import create_optimizer
+from adapter_bert_tf.tuning.optimizer import BertAdam, WarmUpAndDecay, create_optimizer
+from adapter_bert_tf.tuning.task_model import TaskModel
 
 # Scores the model: yields names and values.
 Evaluator = Callable[[], Iterable[tuple[str, float]]]
 Epoch = dict[str, dict[str, float]]
+# Follows a training: gets the number of an epoch and the metric that decides.
+Watcher = Callable[[int, float], None]
 
 # What the results say about the training itself.
 TRAINING = ("epochs", "steps", "seconds", "examples_per_second")
@@ -74,6 +76,7 @@ class Plan:
       keep: Is called when the epoch that was just evaluated is the best so far.
       lines: What else to print before training starts.
       identity: What makes the run another run: see `identify`.
+      watch: Is told the number of each epoch that was evaluated, and the metric that decides.
     """
 
     task: Task
@@ -83,6 +86,7 @@ class Plan:
     keep: Callable[[], None] = lambda: None
     lines: tuple[str, ...] = ()
     identity: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    watch: Watcher = lambda epoch, value: None
 
 
 def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
@@ -97,12 +101,7 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     # The optimizer, and what a resumed training starts from.
     schedule = Schedule(settings.num_train_epochs, len(batches))
     warmup = int(schedule.steps * settings.warmup_proportion)
-    with model.distribute_strategy.scope():
-        model.compile(
-            optimizer=create_optimizer(settings.rate, schedule.steps, warmup),
-            loss=model.head.loss,
-            weighted_metrics=model.head.training_metrics(),
-        )
+    _compile(model, WarmUpAndDecay(settings.rate, schedule.steps, warmup))
     checkpoint = _Checkpoint(plan.task, folder)
     first = checkpoint.step
     _print_plan(plan, settings, schedule, first)
@@ -128,6 +127,7 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
                 plan.task.save(folder.pack, metrics)
                 plan.keep()
             folder.write_history(history)
+            plan.watch(done, values[-1])
         stale = _epochs_since_best(_compared(history, plan.metric))
         if checkpoint.step >= schedule.steps or stale >= (settings.early_stopping or math.inf):
             break
@@ -158,6 +158,19 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     }
     write_results(plan.task, read_pack(folder.pack).metrics, settings, folder, training)
     return True
+
+
+def _compile(model: TaskModel, rate: WarmUpAndDecay) -> None:
+    if isinstance(model.optimizer, BertAdam):
+        # Another run has trained it: the step that was traced then is used again.
+        model.optimizer.restart(rate)
+        return
+    with model.distribute_strategy.scope():
+        model.compile(
+            optimizer=create_optimizer(rate.learning_rate, rate.steps, rate.warmup_steps),
+            loss=model.head.loss,
+            weighted_metrics=model.head.training_metrics(),
+        )
 
 
 def is_finished(identity: Mapping[str, Any], folder: RunFolder) -> bool:
@@ -242,15 +255,10 @@ class _Checkpoint:
         self._means = _Means()
         self._model.build_optimizer()
         variables = self._model.variables_by_path()
-        dropouts = [
-            layer
-            for layer in internals.sublayers(self._model, recursive=True)
-            if isinstance(layer, tf_keras.layers.Dropout)
-        ]
         checkpoint = tf.train.Checkpoint(
             trained=[variables[path] for path in sorted(self._model.tuning.trained(variables))],
             optimizer=self._model.optimizer,
-            generators=[each for each in map(internals.dropout_generator, dropouts) if each],
+            generators=self._model.generators(),
             step=self._step,
             means=self._means,
         )

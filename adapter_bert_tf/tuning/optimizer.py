@@ -24,16 +24,27 @@ class WarmUpAndDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, learning_rate: float, steps: int, warmup_steps: int):
         super().__init__()
+        # Variables, so that another training can use the step that was traced.
+        self._rate, self._steps, self._warmup_steps = (
+            tf.Variable(0.0, trainable=False) for _ in range(3)
+        )
+        self.restart(learning_rate, steps, warmup_steps)
+
+    def restart(self, learning_rate: float, steps: int, warmup_steps: int) -> None:
+        """Takes other values, in graphs that were traced as well."""
         self.learning_rate = learning_rate
         self.steps = steps
         self.warmup_steps = warmup_steps
+        self._rate.assign(learning_rate)
+        self._steps.assign(steps)
+        self._warmup_steps.assign(warmup_steps)
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
         """Returns the rate of the update that follows `step` earlier ones."""
         update = tf.cast(step, tf.float32) + 1.0
-        decay = tf.maximum(1.0 - update / self.steps, 0.0)
-        warmup = update / max(self.warmup_steps, 1)
-        return self.learning_rate * tf.where(update < self.warmup_steps, warmup, decay)
+        decay = tf.maximum(1.0 - update / self._steps, 0.0)
+        warmup = update / tf.maximum(self._warmup_steps, 1.0)
+        return self._rate * tf.where(update < self._warmup_steps, warmup, decay)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -54,6 +65,18 @@ class BertAdam(tf_keras.optimizers.AdamW):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.exclude_from_weight_decay(var_names=["layer_norm", "bias"])
+
+    def restart(self, schedule: WarmUpAndDecay) -> None:
+        """Starts another training in the step that was traced: forgets all, and takes a rate.
+
+        Args:
+          schedule: The other training's learning rate.
+        """
+        for variable in self.variables:
+            variable.assign(tf.zeros_like(variable))
+        internals.schedule_of(self).restart(
+            schedule.learning_rate, schedule.steps, schedule.warmup_steps
+        )
 
     def update_step(self, gradient, variable):
         # A dense gradient: in the original, moments also decay for words that a batch lacks.

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf import internals
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import variables_by_path
 from adapter_bert_tf.heads.head import Head
@@ -68,8 +69,27 @@ class TaskModel(tf_keras.Model):
             raise ValueError(
                 f"tuning {tuning.method!r} would train {min(shared)}, which other tasks share"
             )
-        self.tuning = tuning
-        self._forget_traces()
+        if tuning != self.tuning:
+            self.tuning = tuning
+            self._forget_traces()
+
+    def restart(self, fresh: "TaskModel") -> None:
+        """Takes the values and random states of a new model, and keeps what was traced.
+
+        Args:
+          fresh: A model of the same design.
+        """
+        values = fresh.variables_by_path()
+        for path, variable in self.variables_by_path().items():
+            variable.assign(values[path])
+        for mine, theirs in zip(self.generators(), fresh.generators(), strict=True):
+            mine.state.assign(theirs.state)
+
+    def generators(self) -> list[tf.random.Generator]:
+        """Returns the generators of the dropouts that have their own."""
+        layers = internals.sublayers(self, recursive=True)
+        dropouts = [each for each in layers if isinstance(each, tf_keras.layers.Dropout)]
+        return [each for each in map(internals.dropout_generator, dropouts) if each]
 
     def _forget_traces(self) -> None:
         """Makes Keras trace again, because it would go on with graphs that are out of date."""

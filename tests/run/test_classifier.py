@@ -146,7 +146,7 @@ def test_without_an_evaluation_the_last_epoch_is_kept(settings, tmp_path):
 
 def test_evaluation_alone_takes_the_runs_pack_and_keeps_its_results(finished, tmp_path):
     folder, settings, _ = finished
-    with pytest.raises(UserError, match="--pack: nothing is trained, and .*run/pack is not there"):
+    with pytest.raises(UserError, match="--pack: nothing is trained, .*run/pack is not there"):
         _run(tmp_path / "run", do_eval=True, **settings)
     before = _results(folder)
     again = _run(folder, do_eval=True, **settings)

@@ -1,0 +1,132 @@
+"""Runs an experiment of the paper, or a sweep of your own, and writes a report.
+
+    python -m adapter_bert_tf.experiment tradeoff --output_dir=experiments/tradeoff
+    python -m adapter_bert_tf.experiment sweep --train_file=train.csv --output_dir=sweeps/mine \\
+        --adapter_size=2,8,64 --learning_rate=1e-4,3e-4 --seed=0,1,2 --tuning=adapters,full
+    python -m adapter_bert_tf.experiment report --output_dir=sweeps/mine
+
+Flags of run_classifier.py and run_squad.py take several values, which are then tried each with
+each. The same command continues what was interrupted.
+"""
+
+import os
+import subprocess
+import sys
+
+from absl import flags
+
+from adapter_bert_tf import entry
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.experiment.given import define_flags, read_experiment, read_places
+from adapter_bert_tf.experiment.places import Places
+from adapter_bert_tf.experiment.table import EXPERIMENTS, PROFILES, Experiment
+from adapter_bert_tf.experiment.trials import count_trials, to_trials
+from adapter_bert_tf.run.settings import ClassifierSettings
+from adapter_bert_tf.run.source import check_files
+
+NAMES = (*EXPERIMENTS, "sweep", "report")
+
+
+def _main(name: str) -> None:
+    from adapter_bert_tf.experiment import about
+    from adapter_bert_tf.experiment.report import write_report
+
+    values = flags.FLAGS
+    if name not in NAMES:
+        raise UserError(f"{name}: no such experiment; expected one of {', '.join(NAMES)}")
+    if not values.output_dir:
+        raise UserError("expected --output_dir, the experiment's folder")
+    if name == "report":
+        kept = about.read(values.output_dir)
+        write_report(values.output_dir, kept["experiment"], kept)
+        print(f"report: {os.path.join(values.output_dir, 'report.html')}")
+        return
+    experiment, places = read_experiment(name), read_places()
+    if values.dry_run:
+        _print_plan(experiment)
+        return
+    _check(experiment, places)
+    if values.workers > 1:
+        _start_workers(values.workers)
+    else:
+        _work(name, experiment, places)
+    if not values.is_worker:
+        _finish(name, experiment, places)
+        print(f"report: {os.path.join(values.output_dir, 'report.html')}")
+
+
+def _check(experiment: Experiment, places: Places) -> None:
+    """Reports wrong settings and missing files before TensorFlow is loaded."""
+    checked = set()
+    for trial in to_trials(experiment):
+        settings = places.settings(trial)
+        if trial.task not in checked and isinstance(settings, ClassifierSettings):
+            check_files(settings)
+        checked.add(trial.task)
+
+
+def _print_plan(experiment: Experiment) -> None:
+    from adapter_bert_tf.experiment.estimate import describe, estimate_seconds, measure
+
+    print(f"{experiment.title}; base {experiment.bert}")
+    print("\n".join(describe(experiment)))
+    print(f"{sum(count_trials(experiment).values()):,} trials in all", flush=True)
+    hours = estimate_seconds(experiment, measure()) / 3600
+    print(f"about {hours:,.1f} hours of training on this machine, one trial after another")
+
+
+def _engine(name: str):
+    from adapter_bert_tf.experiment.engine import Engine
+
+    values = flags.FLAGS
+    return Engine(values.output_dir, name, values.storage, values.pruner)
+
+
+def _work(name: str, experiment: Experiment, places: Places) -> None:
+    from adapter_bert_tf.experiment.worker import StoppedError, work
+
+    try:
+        work(experiment, _engine(name), places)
+    except StoppedError:
+        print("stopped; the same command resumes it")
+        raise SystemExit(entry.STOPPED) from None
+
+
+def _start_workers(count: int) -> None:
+    """Starts processes that share the machine, and waits for them."""
+    threads = max(1, (os.cpu_count() or 1) // count)
+    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": str(threads)}
+    command = [sys.executable, "-m", "adapter_bert_tf.experiment", *sys.argv[1:]]
+    workers = [
+        subprocess.Popen([*command, "--workers=1", "--is_worker"], env=environment)
+        for _ in range(count)
+    ]
+    codes = [worker.wait() for worker in workers]
+    if any(codes):
+        raise SystemExit(next(code for code in codes if code))
+
+
+def _finish(name: str, experiment: Experiment, places: Places) -> None:
+    from adapter_bert_tf.experiment import about
+    from adapter_bert_tf.experiment.report import write_report
+    from adapter_bert_tf.experiment.worker import ablate_all, score_tests
+
+    engine = _engine(name)
+    score_tests(experiment, engine, places)
+    if name == "ablation":
+        ablate_all(experiment, engine, places)
+    kept = about.collect(name, experiment, sys.argv)
+    about.write(flags.FLAGS.output_dir, kept)
+    write_report(flags.FLAGS.output_dir, name, kept)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output_dir", None, "Experiment: folder of the experiment.")
+    flags.DEFINE_enum("profile", "small", list(PROFILES), "Experiment: the grid and the base.")
+    flags.DEFINE_boolean("dry_run", False, "Experiment: print what would be done, and how long.")
+    flags.DEFINE_string("storage", None, "Experiment: a database that many machines share.")
+    flags.DEFINE_integer("workers", 1, "Experiment: processes on this machine.", lower_bound=1)
+    flags.DEFINE_enum("pruner", None, ["median", "hyperband"], "Experiment: end bad trials early.")
+    flags.DEFINE_boolean("is_worker", False, "Worker: leaves the report to others.")
+    define_flags()
+    entry.run(_main, ("NAME",))

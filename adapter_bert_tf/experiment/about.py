@@ -1,0 +1,54 @@
+"""What a report says about the experiment and the machine."""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adapter_bert_tf.experiment.table import Experiment
+from adapter_bert_tf.files import read_json_object, write_atomically
+
+_ABOUT = "about.json"
+
+
+def collect(name: str, experiment: Experiment, command: Sequence[str]) -> dict[str, Any]:
+    """Returns the experiment, the command, the machine and the commit."""
+    return {
+        "experiment": name,
+        "title": experiment.title,
+        "base": experiment.bert,
+        "command": " ".join(["python -m adapter_bert_tf.experiment", *command[1:]]),
+        "machine": f"{_processor()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "commit": _commit(),
+    }
+
+
+def write(folder: str, about: Mapping[str, Any]) -> None:
+    """Keeps it beside the trials."""
+    write_atomically(os.path.join(folder, _ABOUT), json.dumps(about, indent=2).encode())
+
+
+def read(folder: str) -> dict[str, Any]:
+    """Returns what `write` has kept."""
+    return read_json_object(os.path.join(folder, _ABOUT))
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            lines = [line for line in file if line.startswith("model name")]
+    except OSError:
+        lines = []
+    return lines[0].split(":", 1)[1].strip() if lines else platform.machine()
+
+
+def _commit() -> str:
+    command = ["git", "-C", os.path.dirname(__file__), "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,306 @@
+"""Hands out trials to workers, on this machine or on many, and keeps what became of them.
+
+Optuna keeps the trials: in a journal in the output folder, or in a database. A trial is claimed
+in one atomic step, and its run folder says how far it is, so a trial whose worker died is resumed
+by another one.
+"""
+
+import contextlib
+import fcntl
+import os
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+import optuna
+from optuna.storages import JournalStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+from adapter_bert_tf import internals
+from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.experiment.records import (
+    COMPLETE,
+    FAILED,
+    PRUNED,
+    RUNNING,
+    WAITING,
+    Record,
+)
+from adapter_bert_tf.experiment.trials import Trial
+
+JOURNAL = "journal.log"
+_LOCKS = "locks"
+_STATES = {
+    TrialState.COMPLETE: COMPLETE,
+    TrialState.FAIL: FAILED,
+    TrialState.PRUNED: PRUNED,
+    TrialState.RUNNING: RUNNING,
+    TrialState.WAITING: WAITING,
+}
+# Seconds between two signs of life in a database, and after how many a worker counts as dead.
+_HEARTBEAT, _GRACE = 20, 60
+_TRIAL, _DIGEST, _REASON, _SUPERSEDED = "trial", "digest", "reason", "superseded"
+
+PRUNERS: dict[str, type[optuna.pruners.BasePruner]] = {
+    "median": optuna.pruners.MedianPruner,
+    "hyperband": optuna.pruners.HyperbandPruner,
+}
+
+
+class Engine:
+    """The trials of an experiment, shared by all of its workers.
+
+    Args:
+      folder: The output folder; trials of this machine are locked there.
+      name: Name of the experiment.
+      storage: URL of a database; by default a journal in the folder.
+      pruner: Name of the pruner, if trials that do badly are to be ended early.
+    """
+
+    def __init__(
+        self, folder: str, name: str, storage: str | None = None, pruner: str | None = None
+    ):
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._folder = folder
+        self._is_journal = storage is None
+        os.makedirs(os.path.join(folder, _LOCKS), exist_ok=True)
+        self._storage = _open(storage, os.path.join(folder, JOURNAL))
+        with _told(storage):
+            self._study = optuna.create_study(
+                storage=self._storage,
+                study_name=name,
+                direction="maximize",
+                load_if_exists=True,
+                pruner=PRUNERS[pruner]() if pruner else optuna.pruners.NopPruner(),
+            )
+        self._name = storage
+
+    def add(self, trials: Iterable[Trial]) -> None:
+        """Adds trials that are not there yet."""
+        with _told(self._name), self._locked("add"):
+            known = {each.user_attrs[_DIGEST] for each in self._all()}
+            for trial in trials:
+                if trial.digest not in known:
+                    self._add(trial)
+
+    def _add(self, trial: Trial) -> None:
+        attributes = {
+            _TRIAL: trial.to_json(),
+            _DIGEST: trial.digest,
+            # For people: what a dashboard shows.
+            **{"task": trial.task, "method": trial.method, **trial.settings, "seed": trial.seed},
+        }
+        self._study.add_trial(optuna.create_trial(state=TrialState.WAITING, user_attrs=attributes))
+
+    def claim(self) -> "Claim | None":
+        """Takes a trial that waits, or one whose worker died; None if there is none at the time."""
+        with _told(self._name):
+            self._revive()
+            for frozen in self._all():
+                if frozen.state == TrialState.WAITING:
+                    claim = self._take(frozen)
+                    if claim is not None:
+                        return claim
+        return None
+
+    def _take(self, frozen: FrozenTrial) -> "Claim | None":
+        lock = self._lock(frozen.user_attrs[_DIGEST])
+        if lock is None:
+            return None
+        # The lock comes first: whoever sees a running trial without one knows that it is dead.
+        try:
+            taken = self._storage.set_trial_state_values(
+                internals.trial_id(frozen), TrialState.RUNNING
+            )
+        except optuna.exceptions.UpdateFinishedTrialError:
+            taken = False
+        if not taken or self._is_copy(frozen):
+            if taken:
+                self._supersede(frozen)
+            lock.close()
+            return None
+        return Claim(self, frozen, lock)
+
+    def _is_copy(self, frozen: FrozenTrial) -> bool:
+        """Whether two workers have added the same trial: the one with the lower number counts."""
+        return any(
+            each.number < frozen.number and each.user_attrs[_DIGEST] == frozen.user_attrs[_DIGEST]
+            for each in self._all()
+        )
+
+    def _supersede(self, frozen: FrozenTrial) -> None:
+        self._storage.set_trial_user_attr(internals.trial_id(frozen), _SUPERSEDED, True)
+        self._storage.set_trial_state_values(internals.trial_id(frozen), TrialState.FAIL)
+
+    def _revive(self) -> None:
+        """Puts trials back whose workers died."""
+        if not self._is_journal:
+            optuna.storages.fail_stale_trials(self._study)
+            return
+        for frozen in self._all():
+            if frozen.state == TrialState.RUNNING:
+                lock = self._lock(frozen.user_attrs[_DIGEST])
+                if lock is not None:
+                    self._put_back(frozen)
+                    lock.close()
+
+    def _put_back(self, frozen: FrozenTrial) -> None:
+        """Adds the trial again, as Optuna lets none go from running to waiting."""
+        with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
+            self._supersede(frozen)
+            self._add(Trial.from_json(frozen.user_attrs[_TRIAL]))
+
+    def _all(self) -> list[FrozenTrial]:
+        """Returns all trials, without those that others have taken the place of."""
+        return [
+            each
+            for each in self._study.get_trials(deepcopy=False)
+            if not each.user_attrs.get(_SUPERSEDED) and not self._was_retried(each)
+        ]
+
+    def _was_retried(self, frozen: FrozenTrial) -> bool:
+        """Whether the database has put a trial back: what failed without a reason has died."""
+        is_dead = frozen.state == TrialState.FAIL and _REASON not in frozen.user_attrs
+        return is_dead and not self._is_journal
+
+    def records(self) -> list[Record]:
+        """Returns what has become of each trial, each of them once."""
+        with _told(self._name):
+            noted = self._study.user_attrs
+            found: dict[str, Record] = {}
+            for frozen in self._all():
+                digest = frozen.user_attrs[_DIGEST]
+                found.setdefault(digest, _to_record(frozen, noted.get(digest)))
+        return list(found.values())
+
+    def note_test(self, record: Record, value: float) -> None:
+        """Adds the score on the test set to the record of a trial that is complete."""
+        # Optuna lets a trial that is finished not be changed, but the study.
+        with _told(self._name):
+            for frozen in self._all():
+                trial = Trial.from_json(frozen.user_attrs[_TRIAL])
+                if trial.is_of(record):
+                    self._study.set_user_attr(trial.digest, value)
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        with open(os.path.join(self._folder, _LOCKS, name), "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _lock(self, digest: str) -> IO | None:
+        """Locks a trial on this machine; the lock is gone when the process is."""
+        file = open(os.path.join(self._folder, _LOCKS, digest), "w")  # noqa: SIM115
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        return file
+
+
+class Claim:
+    """A trial that this worker does. Ends with `complete`, `fail`, `prune` or `put_back`."""
+
+    def __init__(self, engine: Engine, frozen: FrozenTrial, lock: IO):
+        self._engine, self._frozen, self._lock = engine, frozen, lock
+        self.trial = Trial.from_json(frozen.user_attrs[_TRIAL])
+        self._over = threading.Event()
+        if isinstance(engine._storage, RDBStorage):
+            live = threading.Thread(target=self._live, args=(engine._storage,), daemon=True)
+            live.start()
+
+    def _live(self, database: RDBStorage) -> None:
+        """Tells the database that this worker lives."""
+        while not self._over.is_set():
+            with contextlib.suppress(Exception):  # If the database is lost, the trial's end tells.
+                database.record_heartbeat(internals.trial_id(self._frozen))
+            self._over.wait(_HEARTBEAT)
+
+    def report(self, epoch: int, value: float) -> bool:
+        """Keeps the value of an epoch; returns whether the pruner would end the trial."""
+        trial = optuna.trial.Trial(self._engine._study, internals.trial_id(self._frozen))
+        with _told(self._engine._name):
+            trial.report(value, epoch)
+            return trial.should_prune()
+
+    def complete(self, value: float, **more: Any) -> None:
+        """Keeps the result."""
+        self._end(TrialState.COMPLETE, value, more)
+
+    def fail(self, reason: str) -> None:
+        """Keeps the reason why there is no result."""
+        self._end(TrialState.FAIL, None, {_REASON: reason})
+
+    def prune(self) -> None:
+        """Ends a trial that does badly."""
+        self._end(TrialState.PRUNED, None, {_REASON: "ended early: worse than others"})
+
+    def put_back(self) -> None:
+        """Leaves the trial to another worker."""
+        self._over.set()
+        with _told(self._engine._name):
+            self._engine._put_back(self._frozen)
+        self._lock.close()
+
+    def _end(self, state: TrialState, value: float | None, more: dict[str, Any]) -> None:
+        self._over.set()
+        storage, number = self._engine._storage, internals.trial_id(self._frozen)
+        with _told(self._engine._name):
+            for name, each in more.items():
+                storage.set_trial_user_attr(number, name, each)
+            storage.set_trial_state_values(number, state, None if value is None else [value])
+        self._lock.close()
+
+
+def _open(storage: str | None, journal: str) -> optuna.storages.BaseStorage:
+    if storage is None:
+        return JournalStorage(JournalFileBackend(journal))
+    with _told(storage), warnings.catch_warnings():
+        # It calls heartbeats experimental, at each start.
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return RDBStorage(
+            storage,
+            heartbeat_interval=_HEARTBEAT,
+            grace_period=_GRACE,
+            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
+        )
+
+
+@contextlib.contextmanager
+def _told(storage: str | None) -> Iterator[None]:
+    """Turns what a lost database or a full disk raises into one line."""
+    try:
+        yield
+    except (OSError, optuna.exceptions.StorageInternalError) as error:
+        raise LostStorageError(f"{storage or JOURNAL}: {first_line(error)}") from None
+    except ImportError as error:
+        raise UserError(f"--storage={storage}: {first_line(error)}") from None
+    except Exception as error:
+        if type(error).__module__.startswith("sqlalchemy"):
+            raise LostStorageError(f"--storage={storage}: {first_line(error)}") from None
+        raise
+
+
+class LostStorageError(UserError):
+    """The storage can't be reached, so that nothing more can be done."""
+
+
+_RESULTS = ("metric", "trained", "total", "steps", "seconds", "reason", "folder")
+
+
+def _to_record(frozen: FrozenTrial, test: float | None) -> Record:
+    trial = Trial.from_json(frozen.user_attrs[_TRIAL])
+    results = {name: frozen.user_attrs[name] for name in _RESULTS if name in frozen.user_attrs}
+    return Record(
+        task=trial.task,
+        method=trial.method,
+        settings=trial.settings,
+        seed=trial.seed,
+        state=_STATES[frozen.state],
+        value=frozen.value if frozen.state == TrialState.COMPLETE else None,
+        test=test,
+        **results,
+    )

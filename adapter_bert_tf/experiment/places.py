@@ -1,0 +1,93 @@
+"""Where the data of tasks is, and where trials go. Nothing here needs TensorFlow."""
+
+import dataclasses
+import glob
+import os
+from typing import Any
+
+from adapter_bert_tf.data.sources import find_task
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.experiment.table import SQUAD
+from adapter_bert_tf.experiment.trials import Trial
+from adapter_bert_tf.run.settings import (
+    ClassifierSettings,
+    RunSettings,
+    SquadSettings,
+    make_settings,
+)
+
+_SQUAD_FILES = {"train_file": "train-v1.1*.json", "predict_file": "dev-v1.1.json"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Where files are; none of it makes a trial another trial.
+
+    Attributes:
+      folder: The output folder.
+      data_dir: A folder with the tasks' folders in it, or in folders in it. Without one GLUE and
+        SQuAD come from TFDS.
+      values: Other flags about files, such as `cache_dir`, or those of your own files.
+    """
+
+    folder: str
+    data_dir: str | None = None
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def run_folder(self, trial: Trial) -> str:
+        """Returns the folder of a trial's run."""
+        name = "".join(c if c.isalnum() else "-" for c in f"{trial.task}-{trial.method}".lower())
+        return os.path.join(self.folder, "trials", f"{name}-{trial.digest}")
+
+    def settings(self, trial: Trial) -> RunSettings:
+        """Returns the settings of a trial's run."""
+        values = {**self.of_task(trial.task), **trial.values}
+        return self.make(trial.task, {**values, "output_dir": self.run_folder(trial)})
+
+    def make(self, task: str, values: dict[str, Any]) -> RunSettings:
+        """Returns settings for a task."""
+        return make_settings(SquadSettings if task == SQUAD else ClassifierSettings, values)
+
+    def of_task(self, task: str) -> dict[str, Any]:
+        """Returns the flags that say where a task's examples are."""
+        if "train_file" in self.values and task != SQUAD:
+            return dict(self.values)
+        if task == SQUAD:
+            return {**self.values, **self._squad_files()}
+        found = {**self.values, "task": find_task(task).name}
+        return found if self.data_dir is None else {**found, "data_dir": self._find(task)}
+
+    def _squad_files(self) -> dict[str, Any]:
+        if self.data_dir is None or "train_file" in self.values:
+            return {}
+        return {
+            name: self._first(f"**/{pattern}", "SQuAD") for name, pattern in _SQUAD_FILES.items()
+        }
+
+    def _find(self, task: str) -> str:
+        """Returns the folder of a task: political_bias and political_message share one."""
+        names = [os.path.basename(path) for path in self._folders()]
+        wanted = _key(task).removesuffix("mm") if _key(task).startswith("mnli") else _key(task)
+        found = [
+            path
+            for path, name in zip(self._folders(), names, strict=True)
+            if _key(name) and wanted.startswith(_key(name))
+        ]
+        if not found:
+            raise UserError(f"--data_dir={self.data_dir}: no folder for {task} in it")
+        return max(found, key=lambda path: len(os.path.basename(path)))
+
+    def _folders(self) -> list[str]:
+        root = glob.escape(self.data_dir or "")
+        found = [*glob.glob(f"{root}/*/"), *glob.glob(f"{root}/*/*/")]
+        return sorted(path.rstrip("/") for path in found)
+
+    def _first(self, pattern: str, what: str) -> str:
+        found = sorted(glob.glob(f"{glob.escape(self.data_dir or '')}/{pattern}", recursive=True))
+        if not found:
+            raise UserError(f"--data_dir={self.data_dir}: no {pattern} for {what} in it")
+        return found[0]
+
+
+def _key(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())

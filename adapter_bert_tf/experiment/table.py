@@ -1,0 +1,338 @@
+"""The experiments, as tables of data: what is tried on which tasks.
+
+A new one is a few lines here, and a line in `report.py` for what it shows. What the paper leaves
+open is marked so.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Values = Mapping[str, Any]
+Grid = Mapping[str, Sequence[Any]]
+
+ADAPTERS, FULL, TOP_K, LAYER_NORM = "adapters", "full", "top_k", "layer_norm"
+
+# What is trained, by the name of the method.
+METHODS: dict[str, Values] = {
+    ADAPTERS: {"tuning": "adapters"},
+    FULL: {"tuning": "full"},
+    TOP_K: {"tuning": "top_k"},
+    LAYER_NORM: {"tuning": "layer_norm"},
+    "head": {"tuning": "head"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One method, and what is tried with it.
+
+    Attributes:
+      method: Its name.
+      grid: Flag -> the values that are tried, each with each.
+      fixed: Flags that are the same for all of its trials, besides those of `METHODS`.
+    """
+
+    method: str
+    grid: Grid = dataclasses.field(default_factory=dict)
+    fixed: Values = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """What is tried on which tasks.
+
+    Attributes:
+      title: What it shows.
+      tasks: Names of the tasks.
+      bert: The base.
+      arms: The methods.
+      seeds: The seeds.
+      searched_with: How many of the seeds search the grid. The others are only run for what was
+        found best, for each value of `apart`.
+      apart: Flags by whose values the best is looked for apart.
+      epochs: Task -> method -> epochs, where they differ.
+      fixed: Flags that are the same for all trials.
+      of_tasks: Task -> flags that are its own.
+      tests: Whether what is chosen is scored on the test set.
+    """
+
+    title: str
+    tasks: tuple[str, ...]
+    bert: str
+    arms: tuple[Arm, ...]
+    seeds: tuple[int, ...] = (0, 1, 2)
+    searched_with: int | None = None
+    apart: tuple[str, ...] = ()
+    epochs: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    fixed: Values = dataclasses.field(default_factory=dict)
+    of_tasks: Mapping[str, Values] = dataclasses.field(default_factory=dict)
+    tests: bool = False
+
+
+SQUAD = "SQuAD v1.1"
+_LARGE, _BASE, _SMALL = "bert-large-uncased", "bert-base-uncased", "minilm"
+GLUE_TASKS = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "MNLI-mm", "QNLI", "RTE")
+# All but STS-B, which has no accuracy.
+_EIGHT = tuple(name for name in GLUE_TASKS if name != "STS-B")
+_TWO = ("MNLI", "CoLA")
+
+# Table 2 of the paper: task -> epochs of full and top-k tuning, and of adapters.
+_EPOCHS = {
+    "20newsgroups": (50, 50),
+    "airline": (50, 20),
+    "corporate_messaging": (100, 50),
+    "disasters": (50, 50),
+    "economic_news_relevance": (20, 20),
+    "emotion": (20, 20),
+    "global_warming": (100, 50),
+    "political_audience": (50, 20),
+    "political_bias": (50, 50),
+    "political_message": (50, 50),
+    "primary_emotions": (100, 100),
+    "progressive_opinion": (100, 100),
+    "progressive_stance": (100, 100),
+    "us_economic_performance": (100, 20),
+    "customer_complaints": (20, 20),
+    "news_aggregator": (20, 20),
+    "sms_spam": (50, 20),
+}
+
+# Open in the paper: the grid of full fine-tuning on GLUE is that of BERT's authors.
+_FULL_GLUE = Arm(FULL, {"learning_rate": (2e-5, 3e-5, 5e-5), "num_train_epochs": (3.0,)})
+_ADAPTERS_GLUE = Arm(
+    ADAPTERS,
+    {
+        "learning_rate": (3e-5, 3e-4, 3e-3),
+        "num_train_epochs": (3.0, 20.0),
+        "adapter_size": (8, 64, 256),
+    },
+)
+_RATES_OF_TABLE_2 = (1e-5, 3e-5, 1e-4, 3e-3)
+_POWERS = tuple(2**i for i in range(10))
+_VARIANTS: dict[str, Values] = {
+    "houlsby": {},
+    "layer_norm_inside": {"adapter_layer_norm": True},
+    "two_layers": {"adapter_hidden_layers": 2},
+    "relu": {"adapter_activation": "relu"},
+    "tanh": {"adapter_activation": "tanh"},
+    "attention_only": {"adapter_sites": ("attention",)},
+    "feed_forward_only": {"adapter_sites": ("feed_forward",)},
+    "parallel": {"adapter_parallel": True},
+    "multiplicative": {"adapter_multiplicative": True},
+}
+
+
+def _variants(**grid: Sequence[Any]) -> tuple[Arm, ...]:
+    return tuple(
+        Arm(name, grid, {"tuning": "adapters", **fixed}) for name, fixed in _VARIANTS.items()
+    )
+
+
+PAPER = {
+    "glue": Experiment(
+        "Table 1: GLUE",
+        GLUE_TASKS,
+        _LARGE,
+        (_FULL_GLUE, _ADAPTERS_GLUE),
+        seeds=(0, 1, 2, 3, 4),
+    ),
+    "additional": Experiment(
+        "Table 2: 17 further tasks",
+        tuple(_EPOCHS),
+        _BASE,
+        (
+            Arm(FULL, {"learning_rate": _RATES_OF_TABLE_2}),
+            Arm(TOP_K, {"learning_rate": _RATES_OF_TABLE_2, "top_k": (1, 2, 3, 5, 7, 9, 11, 12)}),
+            Arm(
+                ADAPTERS,
+                {"learning_rate": _RATES_OF_TABLE_2, "adapter_size": (2, 4, 8, 16, 32, 64)},
+            ),
+        ),
+        # Open in the paper: three seeds, of which one searches.
+        searched_with=1,
+        epochs={
+            task: {FULL: full, TOP_K: full, ADAPTERS: adapters}
+            for task, (full, adapters) in _EPOCHS.items()
+        },
+        tests=True,
+    ),
+    # The rates are open in the paper: those that we found to suit each method.
+    "tradeoff": Experiment(
+        "Figures 1, 3 and 4: score and trained parameters",
+        GLUE_TASKS,
+        _BASE,
+        (
+            Arm(FULL),
+            Arm(TOP_K, {"top_k": tuple(range(1, 13))}),
+            Arm(LAYER_NORM),
+            Arm(ADAPTERS, {"adapter_size": _POWERS}),
+        ),
+    ),
+    # The sizes and layers are open in the paper.
+    "squad": Experiment(
+        "Figure 5: SQuAD v1.1",
+        (SQUAD,),
+        _BASE,
+        (
+            Arm(FULL, {"learning_rate": (3e-5, 5e-5, 1e-4), "num_train_epochs": (2.0, 3.0, 5.0)}),
+            Arm(
+                TOP_K,
+                {
+                    "learning_rate": (3e-5, 5e-5, 1e-4),
+                    "num_train_epochs": (2.0, 3.0, 5.0),
+                    "top_k": (1, 3, 6, 9, 12),
+                },
+            ),
+            Arm(
+                ADAPTERS,
+                {
+                    "learning_rate": (3e-5, 1e-4, 3e-4, 1e-3),
+                    "num_train_epochs": (3.0, 10.0, 20.0),
+                    "adapter_size": (2, 8, 64, 256),
+                },
+            ),
+        ),
+        searched_with=1,
+        apart=("adapter_size", "top_k"),
+    ),
+    "ablation": Experiment(
+        "Figure 6, left and centre: spans of layers without adapters",
+        _TWO,
+        _BASE,
+        (Arm(ADAPTERS, {"adapter_size": (64,)}),),
+        seeds=(0,),
+    ),
+    "init_scale": Experiment(
+        "Figure 6, right: deviation of the initial values",
+        _TWO,
+        _BASE,
+        (Arm(ADAPTERS, {"adapter_init_scale": tuple(10.0**i for i in range(-7, 1))}),),
+    ),
+    # Between the ends that the paper gives, the rates are open.
+    "learning_rate": Experiment(
+        "Figure 7: learning rates",
+        _TWO,
+        _BASE,
+        tuple(
+            Arm(method, {"learning_rate": (2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3)})
+            for method in (FULL, ADAPTERS)
+        ),
+    ),
+    "size": Experiment(
+        "The size study: one size for all tasks",
+        _EIGHT,
+        _LARGE,
+        (_ADAPTERS_GLUE,),
+        seeds=(0, 1, 2, 3, 4),
+    ),
+    # Tasks and seeds are open in the paper.
+    "variants": Experiment("Variants of the adapter", _TWO, _BASE, _variants()),
+}
+
+# The small profile: the same on the embedded base, an hour at most on 2 cores.
+_ONE_SEED = (0,)
+_SHORT = {"num_train_epochs": 3.0, "max_train_examples": 2500}
+_FIVE = ("CoLA", "SST-2", "MRPC", "STS-B", "RTE")
+_ADDITIONAL_SMALL = ("sms_spam", "airline", "corporate_messaging", "global_warming")
+
+SMALL = {
+    "glue": dataclasses.replace(
+        PAPER["glue"],
+        tasks=_FIVE,
+        bert=_SMALL,
+        arms=(
+            Arm(FULL, {"learning_rate": (5e-5,)}),
+            Arm(ADAPTERS, {"learning_rate": (1e-3,), "adapter_size": (8, 64)}),
+        ),
+        seeds=(0, 1),
+        fixed=_SHORT,
+    ),
+    "additional": dataclasses.replace(
+        PAPER["additional"],
+        tasks=_ADDITIONAL_SMALL,
+        bert=_SMALL,
+        arms=(
+            Arm(FULL, {"learning_rate": (1e-4,)}),
+            Arm(TOP_K, {"learning_rate": (1e-4,), "top_k": (3,)}),
+            Arm(ADAPTERS, {"learning_rate": (1e-3, 3e-3), "adapter_size": (16, 64)}),
+        ),
+        epochs={},
+        fixed=_SHORT,
+    ),
+    "tradeoff": dataclasses.replace(
+        PAPER["tradeoff"],
+        tasks=_FIVE,
+        bert=_SMALL,
+        arms=(
+            Arm(FULL, {"learning_rate": (1e-4,)}),
+            Arm(TOP_K, {"learning_rate": (1e-4,), "top_k": (1, 3)}),
+            Arm(LAYER_NORM, {"learning_rate": (3e-3,)}),
+            Arm(ADAPTERS, {"learning_rate": (1e-3,), "adapter_size": (2, 16, 64)}),
+        ),
+        seeds=_ONE_SEED,
+        fixed=_SHORT,
+    ),
+    "squad": dataclasses.replace(
+        PAPER["squad"],
+        bert=_SMALL,
+        arms=(
+            Arm(FULL, {"learning_rate": (1e-4,), "num_train_epochs": (2.0,)}),
+            Arm(
+                ADAPTERS,
+                {"learning_rate": (1e-3,), "num_train_epochs": (2.0,), "adapter_size": (64,)},
+            ),
+        ),
+        seeds=_ONE_SEED,
+    ),
+    "ablation": dataclasses.replace(
+        PAPER["ablation"],
+        tasks=("CoLA", "MRPC"),
+        bert=_SMALL,
+        arms=(Arm(ADAPTERS, {"adapter_size": (64,), "learning_rate": (1e-3,)}),),
+        fixed={"num_train_epochs": 3.0},
+    ),
+    "init_scale": dataclasses.replace(
+        PAPER["init_scale"],
+        tasks=("MRPC",),
+        bert=_SMALL,
+        arms=(
+            Arm(
+                ADAPTERS,
+                {"adapter_init_scale": (1e-7, 1e-5, 1e-3, 1e-2, 1e-1, 1.0)},
+                {"learning_rate": 1e-3},
+            ),
+        ),
+        fixed=_SHORT,
+    ),
+    "learning_rate": dataclasses.replace(
+        PAPER["learning_rate"],
+        tasks=("MRPC",),
+        bert=_SMALL,
+        arms=tuple(
+            Arm(method, {"learning_rate": (2e-5, 1e-4, 3e-4, 1e-3, 3e-3)})
+            for method in (FULL, ADAPTERS)
+        ),
+        seeds=(0, 1),
+        fixed=_SHORT,
+    ),
+    "size": dataclasses.replace(
+        PAPER["size"],
+        tasks=("CoLA", "SST-2", "MRPC", "RTE"),
+        bert=_SMALL,
+        arms=(Arm(ADAPTERS, {"learning_rate": (1e-3, 3e-3), "adapter_size": (8, 64, 256)}),),
+        seeds=_ONE_SEED,
+        fixed=_SHORT,
+    ),
+    "variants": dataclasses.replace(
+        PAPER["variants"],
+        tasks=("MRPC",),
+        bert=_SMALL,
+        arms=_variants(learning_rate=(1e-3,)),
+        seeds=(0, 1),
+        fixed=_SHORT,
+    ),
+}
+
+PROFILES = {"paper": PAPER, "small": SMALL}
+EXPERIMENTS = tuple(PAPER)

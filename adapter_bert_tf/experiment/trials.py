@@ -1,0 +1,137 @@
+"""From an experiment to its trials."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from adapter_bert_tf.experiment.records import COMPLETE, FAILED, PRUNED, Record
+from adapter_bert_tf.experiment.select import choose
+from adapter_bert_tf.experiment.table import METHODS, Arm, Experiment
+
+_FINISHED = (COMPLETE, FAILED, PRUNED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A run that is to be done.
+
+    Attributes:
+      task: Name of the task.
+      method: Name of the method.
+      settings: The settings that the experiment varies, by flag.
+      seed: The seed.
+      fixed: All other flags, without those that say where files are.
+    """
+
+    task: str
+    method: str
+    settings: Mapping[str, Any]
+    seed: int
+    fixed: Mapping[str, Any]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All flags of the run."""
+        return {**self.fixed, **self.settings, "seed": self.seed}
+
+    @property
+    def digest(self) -> str:
+        """Identifies the trial: equal ones are the same work."""
+        text = json.dumps(dataclasses.asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def is_of(self, record: Record) -> bool:
+        """Whether a record is this trial's."""
+        return _key(self) == _key(record)
+
+    def to_json(self) -> str:
+        """Returns it as text."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Trial":
+        """Reads what `to_json` returned."""
+        values = json.loads(text)
+        fixed = {name: _tuples(value) for name, value in values.pop("fixed").items()}
+        return cls(**values, fixed=fixed)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def to_trials(experiment: Experiment, records: Iterable[Record] = ()) -> list[Trial]:
+    """Returns the trials that can be done, given what is finished.
+
+    Where one seed searches, the other seeds follow once their part of the grid is done.
+    """
+    searched = experiment.searched_with or len(experiment.seeds)
+    found = []
+    for task, arm in itertools.product(experiment.tasks, experiment.arms):
+        for point, seed in itertools.product(_points(arm), experiment.seeds[:searched]):
+            found.append(_trial(experiment, task, arm, point, seed))
+    return found + list(_with_more_seeds(experiment, found, list(records)))
+
+
+def count_trials(experiment: Experiment) -> dict[tuple[str, str], int]:
+    """Returns how many trials each task and method has in all, by task and method."""
+    counts: dict[tuple[str, str], int] = {}
+    searched = experiment.searched_with or len(experiment.seeds)
+    for task, arm in itertools.product(experiment.tasks, experiment.arms):
+        tried = list(_points(arm))
+        groups = {tuple(point.get(name) for name in experiment.apart) for point in tried}
+        more = len(groups) * (len(experiment.seeds) - searched)
+        key = task, arm.method
+        counts[key] = counts.get(key, 0) + len(tried) * searched + more
+    return counts
+
+
+def _points(arm: Arm) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*arm.grid.values()):
+        yield dict(zip(arm.grid, values, strict=True))
+
+
+def _trial(
+    experiment: Experiment, task: str, arm: Arm, point: Mapping[str, Any], seed: int
+) -> Trial:
+    epochs = experiment.epochs.get(task, {}).get(arm.method)
+    fixed = {
+        **METHODS.get(arm.method, {}),
+        **experiment.fixed,
+        **({"num_train_epochs": float(epochs)} if epochs else {}),
+        **experiment.of_tasks.get(task, {}),
+        **arm.fixed,
+        "bert": experiment.bert,
+    }
+    fixed = {name: value for name, value in fixed.items() if name not in point}
+    return Trial(task, arm.method, dict(point), seed, fixed)
+
+
+def _with_more_seeds(
+    experiment: Experiment, searching: Sequence[Trial], records: list[Record]
+) -> Iterator[Trial]:
+    """Yields the other seeds of what was found best, where the search is done."""
+    searched = experiment.searched_with or len(experiment.seeds)
+    seeds = experiment.seeds[:searched]
+    rest = experiment.seeds[searched:]
+    if not rest:
+        return
+
+    def group(each: Trial | Record) -> tuple:
+        return (each.task, each.method, *(each.settings.get(name) for name in experiment.apart))
+
+    done = {_key(each) for each in records if each.state in _FINISHED}
+    open_groups = {group(each) for each in searching if _key(each) not in done}
+    asked = {_key(each): each for each in searching}
+    first = [each for each in records if each.seed in seeds and _key(each) in asked]
+    for key, best in choose(first, group).items():
+        if key not in open_groups:
+            for seed in rest:
+                yield dataclasses.replace(asked[_key(best.first)], seed=seed)
+
+
+def _key(each: Trial | Record) -> tuple:
+    return each.task, each.method, json.dumps(each.settings, sort_keys=True), each.seed

@@ -1,0 +1,190 @@
+"""Does trials, one after another, in one process."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from adapter_bert_tf.data.task import TEST
+from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.experiment.ablation import Span, ablate, write_ablation
+from adapter_bert_tf.experiment.engine import Claim, Engine, LostStorageError
+from adapter_bert_tf.experiment.places import Places
+from adapter_bert_tf.experiment.records import Record, write_records
+from adapter_bert_tf.experiment.select import choose
+from adapter_bert_tf.experiment.table import Experiment
+from adapter_bert_tf.experiment.trials import Trial, to_trials
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.run.classifier import read_dev, run_classifier
+from adapter_bert_tf.run.common import make_model
+from adapter_bert_tf.run.folder import RunFolder
+from adapter_bert_tf.run.settings import ClassifierSettings, RunSettings, make_settings
+from adapter_bert_tf.run.source import find_source
+from adapter_bert_tf.run.squad import run_squad
+from adapter_bert_tf.task import load_task
+from adapter_bert_tf.tuning.task_model import TaskModel
+
+_LOG = "log.txt"
+# Seconds between two looks at what other workers have done.
+_PAUSE = 2
+# What TensorFlow raises where a trial is too large for the machine.
+_TOO_LARGE = (tf.errors.ResourceExhaustedError, MemoryError)
+
+
+class StoppedError(Exception):
+    """A signal has ended a trial, which was saved where it was."""
+
+
+class _PrunedError(Exception):
+    pass
+
+
+class Models:
+    """Makes the models of trials, and uses one again for those of the same design.
+
+    Then the step that was traced and compiled for the first of them serves all.
+    """
+
+    def __init__(self):
+        self._models: dict[Any, TaskModel] = {}
+
+    def __call__(
+        self,
+        settings: RunSettings,
+        kind: type[Head],
+        labels: tuple[str, ...],
+        strategy: tf.distribute.Strategy,
+    ) -> TaskModel:
+        """Returns a model that is as good as new."""
+        fresh = make_model(settings, kind, labels, strategy)
+        head = fresh.head.settings()
+        key = repr((settings.bert, settings.adapter, fresh.tuning, fresh.head.kind, head))
+        model = self._models.setdefault(key, fresh)
+        if model is not fresh:
+            model.restart(fresh)
+        return model
+
+
+def work(experiment: Experiment, engine: Engine, places: Places) -> None:
+    """Does trials until none is left, and waits for those that other workers do."""
+    models = Models()
+    while True:
+        records = engine.records()
+        engine.add(to_trials(experiment, records))
+        claim = engine.claim()
+        if claim is not None:
+            _do(claim, places, models)
+            write_records(places.folder, engine.records())
+        elif all(each.state not in ("waiting", "running") for each in engine.records()):
+            break
+        else:
+            time.sleep(_PAUSE)
+
+
+def _do(claim: Claim, places: Places, models: Models) -> None:
+    trial = claim.trial
+    folder = places.run_folder(trial)
+    print(f"{trial.task} {trial.method} {_in_words(trial)}", flush=True)
+    try:
+        results = _run(trial, places, models, claim)
+    except _PrunedError:
+        claim.prune()
+    except StoppedError:
+        claim.put_back()
+        raise
+    except LostStorageError:
+        raise
+    except OSError as error:  # A full disk, for one: the next trial would not fare better.
+        claim.put_back()
+        raise UserError(f"{folder}: {error.strerror or first_line(error)}") from None
+    except (UserError, *_TOO_LARGE) as error:
+        reason = first_line(error)
+        print(f"  failed: {reason}", flush=True)
+        claim.fail(reason)
+    else:
+        print(f"  {results['metric']} {results['value']:.4f}", flush=True)
+        claim.complete(results.pop("value"), folder=folder, **results)
+
+
+def _in_words(trial: Trial) -> str:
+    values = {**trial.settings, "seed": trial.seed}
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _run(trial: Trial, places: Places, models: Models, claim: Claim) -> dict[str, Any]:
+    """Does the run of a trial, or what is left of it, and returns its results."""
+    settings = places.settings(trial)
+    start = time.monotonic()
+
+    def watch(epoch: int, value: float) -> None:
+        if claim.report(epoch, value):
+            raise _PrunedError
+
+    with _log(settings.output_dir):
+        run: Callable = run_classifier if isinstance(settings, ClassifierSettings) else run_squad
+        task = run(settings, make=models, watch=watch)
+    if task is None:
+        raise StoppedError
+    found = RunFolder(settings.output_dir).results()
+    metric = "f1" if run is run_squad else next(iter(found["metrics"]))
+    return {
+        "value": found["metrics"][metric],
+        "metric": metric,
+        "trained": found["trained_parameters"],
+        "total": found["total_parameters"],
+        "steps": found["steps"],
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+@contextlib.contextmanager
+def _log(folder: str):
+    """Writes what a run prints to a file of its own."""
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, _LOG)
+    with open(path, "a", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+        yield
+
+
+def score_tests(experiment: Experiment, engine: Engine, places: Places) -> None:
+    """Scores what was chosen by validation on the test sets, and nothing else."""
+    if not experiment.tests:
+        return
+    for point in choose(engine.records()).values():
+        for record in point.records:
+            if record.test is None:
+                print(f"{record.task} {record.method} seed={record.seed}: test", flush=True)
+                engine.note_test(record, _test(record, places))
+    write_records(places.folder, engine.records())
+
+
+def _test(record: Record, places: Places) -> float:
+    """Returns a trial's score on its test set."""
+    values = {**places.of_task(record.task), "output_dir": record.folder, "do_predict": True}
+    source = find_source(make_settings(ClassifierSettings, values))
+    read = source.read(TEST)
+    if read.labels is None:
+        raise UserError(f"{record.task}: its test set has no labels")
+    names = [source.labels[label] for label in np.array(read.labels, int)]
+    pairs = [read.pairs] if read.pairs else []
+    task = load_task(os.path.join(record.folder, "pack"))
+    found = task.evaluate(list(zip(read.texts, *pairs, names, strict=True)))
+    return found[record.metric]
+
+
+def ablate_all(experiment: Experiment, engine: Engine, places: Places) -> None:
+    """Scores the chosen models without the adapters of every span of layers."""
+    spans: list[Span] = []
+    for point in choose(engine.records()).values():
+        record = point.first
+        print(f"{record.task}: spans of layers without adapters", flush=True)
+        values = {**places.of_task(record.task), "output_dir": record.folder, "do_eval": True}
+        settings = make_settings(ClassifierSettings, {**values, "bert": experiment.bert})
+        batches = read_dev(settings)
+        task = load_task(os.path.join(record.folder, "pack"))
+        spans += ablate(task, batches, record.metric)
+    write_ablation(places.folder, spans)

@@ -1,0 +1,111 @@
+import collections
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from adapter_bert_tf import UserError
+from adapter_bert_tf.experiment.engine import Engine
+from adapter_bert_tf.experiment.trials import Trial
+
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+def _trials(count: int) -> list[Trial]:
+    return [Trial("CoLA", "adapters", {"adapter_size": i}, 0, {}) for i in range(1, count + 1)]
+
+
+def test_each_trial_is_handed_out_once_and_kept(tmp_path):
+    engine, other = (Engine(str(tmp_path), "sweep") for _ in range(2))
+    for each in (engine, other):  # Two workers start with the same command.
+        each.add(_trials(3))
+    claims = [engine.claim(), other.claim(), engine.claim()]
+    assert other.claim() is None
+    assert {claim.trial.settings["adapter_size"] for claim in claims} == {1, 2, 3}
+    claims[0].complete(0.5, metric="accuracy", trained=7, folder="a")
+    claims[1].fail("too large")
+    claims[2].prune()
+    again = Engine(str(tmp_path), "sweep")
+    again.add(_trials(3))
+    assert again.claim() is None
+    records = sorted(again.records(), key=lambda each: each.settings["adapter_size"])
+    assert [each.state for each in records] == ["complete", "failed", "pruned"]
+    assert (records[0].value, records[0].metric, records[0].trained) == (0.5, "accuracy", 7)
+    assert records[1].reason == "too large"
+
+
+def test_what_was_put_back_is_handed_out_again(tmp_path):
+    engine = Engine(str(tmp_path), "sweep")
+    engine.add(_trials(1))
+    engine.claim().put_back()
+    claim = engine.claim()
+    assert claim.trial == _trials(1)[0]
+    claim.complete(1.0)
+    assert [each.state for each in engine.records()] == ["complete"]
+
+
+def test_a_test_score_is_added_to_a_record(tmp_path):
+    engine = Engine(str(tmp_path), "sweep")
+    engine.add(_trials(2))
+    for value in (0.1, 0.2):
+        engine.claim().complete(value)
+    engine.note_test(engine.records()[1], 0.9)
+    assert [each.test for each in engine.records()] == [None, 0.9]
+
+
+def test_bad_trials_are_ended_early_if_asked_for(tmp_path):
+    engine = Engine(str(tmp_path), "sweep", pruner="median")
+    engine.add(_trials(8))
+    for _ in range(6):
+        claim = engine.claim()
+        assert not claim.report(1, 0.9)
+        claim.complete(0.9)
+    assert engine.claim().report(1, 0.1)
+    unpruned = Engine(str(tmp_path), "sweep")
+    assert not unpruned.claim().report(1, 0.0)
+
+
+def test_a_storage_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="sqlite") as error:
+        Engine(str(tmp_path), "sweep", storage="sqlite:////nowhere/a.db")
+    assert "\n" not in str(error.value)
+
+
+def _work(folder: str, done: str, pause: float) -> None:
+    """Does trials until none is left: writes down which, and sometimes waits long."""
+    engine = Engine(folder, "sweep")
+    engine.add(_trials(12))
+    while True:
+        claim = engine.claim()
+        if claim is None:
+            if all(each.state == "complete" for each in engine.records()):
+                return
+            time.sleep(0.05)
+            continue
+        time.sleep(pause)
+        size = claim.trial.settings["adapter_size"]
+        claim.complete(size / 100)
+        with open(done, "a") as file:
+            file.write(f"{size}\n")
+
+
+def test_what_a_killed_worker_leaves_is_done_by_others_and_nothing_twice(tmp_path):
+    done = str(tmp_path / "done.txt")
+    dying, living = (
+        _SPAWN.Process(target=_work, args=(str(tmp_path), done, pause)) for pause in (0.3, 0.05)
+    )
+    dying.start()
+    while not os.path.exists(done):
+        assert dying.is_alive()
+        time.sleep(0.02)
+    time.sleep(0.1)
+    os.kill(dying.pid, signal.SIGKILL)
+    living.start()
+    living.join(timeout=60)
+    assert living.exitcode == 0
+    records = Engine(str(tmp_path), "sweep").records()
+    assert sorted(each.value for each in records) == [size / 100 for size in range(1, 13)]
+    counts = collections.Counter(open(done).read().split())
+    assert set(counts.values()) == {1}

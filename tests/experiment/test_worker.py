@@ -1,0 +1,160 @@
+import json
+import pathlib
+import random
+
+import pytest
+
+from adapter_bert_tf import UserError
+from adapter_bert_tf.experiment import worker
+from adapter_bert_tf.experiment.engine import Engine
+from adapter_bert_tf.experiment.places import Places
+from adapter_bert_tf.experiment.records import read_records
+from adapter_bert_tf.experiment.table import Arm, Experiment
+from adapter_bert_tf.experiment.trials import to_trials
+from adapter_bert_tf.experiment.worker import Models, StoppedError, ablate_all, score_tests, work
+from adapter_bert_tf.run.classifier import run_classifier
+from adapter_bert_tf.tuning.task_model import TaskModel
+
+
+def _write_spam(folder: pathlib.Path) -> None:
+    generator = random.Random(0)
+    folder.mkdir(parents=True)
+    rows = []
+    for i in range(5574):
+        label = i % 2
+        words = generator.choices(range(20 * label, 20 * label + 20), k=4)
+        rows.append(f"{'spam' if label else 'ham'}\t{' '.join(f'w{word}' for word in words)}\n")
+    (folder / "SMSSpamCollection").write_text("".join(rows))
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("data")
+    _write_spam(folder / "additional" / "sms_spam")
+    return str(folder)
+
+
+@pytest.fixture
+def places(data_dir, tmp_path) -> Places:
+    cache = pathlib.Path(data_dir) / "cache"
+    return Places(str(tmp_path), data_dir, {"cache_dir": str(cache)})
+
+
+def _experiment(bert: str, **changes) -> Experiment:
+    given = {
+        "title": "Some",
+        "tasks": ("sms_spam",),
+        "bert": bert,
+        "arms": (Arm("adapters", {"learning_rate": (3e-3, 1e-4)}, {"adapter_size": 4}),),
+        "seeds": (0, 1),
+        "fixed": {
+            "max_train_examples": 64,
+            "num_train_epochs": 1.0,
+            "train_batch_size": 8,
+            "max_seq_length": 16,
+            "deterministic": True,
+        },
+    }
+    return Experiment(**{**given, **changes})
+
+
+def _digest(folder: str) -> str:
+    return json.loads(pathlib.Path(folder, "pack", "pack.json").read_text())["sha256"]
+
+
+def test_trials_of_one_design_share_a_step_and_end_as_runs_do(bert, places, tmp_path, monkeypatch):
+    traced = []
+    step = TaskModel.train_step
+    monkeypatch.setattr(TaskModel, "train_step", lambda *args: traced.append(1) or step(*args))
+    experiment = _experiment(bert)
+    work(experiment, Engine(str(tmp_path), "sweep"), places)
+    assert len(traced) == 1
+    for trial in to_trials(experiment):
+        settings = places.settings(trial)
+        alone = tmp_path / "alone" / trial.digest
+        run_classifier(type(settings)(**{**vars(settings), "output_dir": str(alone)}))
+        assert _digest(str(alone)) == _digest(places.run_folder(trial))
+    records = read_records(str(tmp_path))
+    assert [record.state for record in records] == ["complete"] * 4
+    assert {record.steps for record in records} == {8}
+    # The same command does nothing again.
+    before = (tmp_path / "trials.csv").read_text()
+    work(experiment, Engine(str(tmp_path), "sweep"), places)
+    assert (tmp_path / "trials.csv").read_text() == before
+
+
+def test_a_trial_that_fails_does_not_end_the_others(bert, places, tmp_path):
+    arm = Arm("adapters", {"learning_rate": (1e30, 3e-3)}, {"adapter_size": 4})
+    work(_experiment(bert, arms=(arm,), seeds=(0,)), Engine(str(tmp_path), "sweep"), places)
+    records = {each.settings["learning_rate"]: each for each in read_records(str(tmp_path))}
+    assert records[3e-3].state == "complete"
+    assert records[1e30].state == "failed"
+    assert "the loss is" in records[1e30].reason
+
+
+def test_a_stopped_trial_is_left_to_the_next_worker(bert, places, tmp_path, monkeypatch):
+    engine = Engine(str(tmp_path), "sweep")
+    experiment = _experiment(bert, seeds=(0,))
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "run_classifier", lambda *_, **__: None)
+        with pytest.raises(StoppedError):
+            work(experiment, engine, places)
+    assert {each.state for each in engine.records()} == {"waiting"}
+    work(experiment, engine, places)
+    assert {each.state for each in engine.records()} == {"complete"}
+
+
+def test_a_full_disk_ends_the_worker(bert, places, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(worker, "run_classifier", full)
+    engine = Engine(str(tmp_path), "sweep")
+    with pytest.raises(UserError, match="No space left"):
+        work(_experiment(bert, seeds=(0,)), engine, places)
+    assert {each.state for each in engine.records()} == {"waiting"}
+
+
+def test_only_what_validation_chose_is_tested(bert, places, tmp_path, monkeypatch):
+    engine = Engine(str(tmp_path), "additional")
+    experiment = _experiment(bert, tests=True)
+    work(experiment, engine, places)
+    asked = []
+    monkeypatch.setattr(worker, "_test", lambda record, _: asked.append(record) or 0.5)
+    score_tests(experiment, engine, places)
+    chosen = {record.settings["learning_rate"] for record in asked}
+    assert len(asked) == 2
+    assert len(chosen) == 1
+    means = {}
+    for rate in (3e-3, 1e-4):
+        values = [r.value for r in engine.records() if r.settings["learning_rate"] == rate]
+        means[rate] = sum(values) / 2
+    assert means[chosen.pop()] == max(means.values())
+    tested = [record for record in read_records(str(tmp_path)) if record.test is not None]
+    assert len(tested) == 2
+    score_tests(experiment, engine, places)  # Not a second time.
+    assert len(asked) == 2
+
+
+def test_the_test_score_and_the_ablation_of_a_tuned_task(bert, places, tmp_path):
+    engine = Engine(str(tmp_path), "ablation")
+    arm = Arm("adapters", {"learning_rate": (1e-2,)}, {"adapter_size": 4})
+    experiment = _experiment(bert, arms=(arm,), seeds=(0,), tests=True)
+    work(experiment, engine, places)
+    score_tests(experiment, engine, places)
+    record = engine.records()[0]
+    assert 0 <= record.test <= 1
+    ablate_all(experiment, engine, places)
+    lines = (tmp_path / "ablation.csv").read_text().splitlines()
+    assert len(lines) == 1 + 6  # The spans of three layers.
+    assert all(float(line.split(",")[-1]) == pytest.approx(record.value) for line in lines[1:])
+
+
+def test_models_of_other_designs_are_other_models(bert, places):
+    models = Models()
+    arms = (Arm("adapters", {"adapter_size": (4, 8)}), Arm("full"))
+    made = []
+    for trial in to_trials(_experiment(bert, arms=arms, seeds=(0,))):
+        settings = places.settings(trial)
+        run_classifier(settings, make=lambda *args: made.append(models(*args)) or made[-1])
+    assert len({id(model) for model in made}) == 3
