@@ -1,5 +1,6 @@
 """Tokenised examples as TFRecords, unpadded, with the feature names of the original."""
 
+import functools
 import hashlib
 import json
 import os
@@ -158,7 +159,7 @@ def read_columns(
     path: str, numbers: Mapping[str, tf.DType]
 ) -> dict[str, tf.RaggedTensor | tf.Tensor]:
     """Reads ids and segments, and the features `numbers`: as many in each row, or none at all."""
-    parse = _parser(numbers)
+    parse = _parser(tuple(numbers.items()))
     dataset = tf.data.TFRecordDataset(path).batch(ROWS_AT_ONCE)
     try:
         parts = list(dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE))
@@ -171,11 +172,14 @@ def read_columns(
     return {name: tf.concat([part[name] for part in parts], axis=0) for name in parts[0]}
 
 
-def _parser(numbers: Mapping[str, tf.DType]) -> Callable:
+@functools.cache
+def _parser(numbers: tuple[tuple[str, tf.DType], ...]) -> Callable:
+    """Returns a function that parses records, traced once for all files of a kind."""
+
     def ragged(dtype: tf.DType) -> tf.io.RaggedFeature:
         return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
 
-    dtypes = {**dict.fromkeys((IDS, MASK, SEGMENTS), tf.int64), **numbers}
+    dtypes = {**dict.fromkeys((IDS, MASK, SEGMENTS), tf.int64), **dict(numbers)}
     spec = {_NAMES_IN_FILES.get(name, name): ragged(dtype) for name, dtype in dtypes.items()}
     # TPU runs of the original fill the last batch with examples that are not real.
     spec["is_real_example"] = tf.io.FixedLenFeature([], tf.int64, default_value=1)
@@ -191,8 +195,8 @@ def _parser(numbers: Mapping[str, tf.DType]) -> Callable:
             )
             for name in (IDS, SEGMENTS)
         }
-        for name in numbers:
+        for name, _ in numbers:
             columns[name] = tf.ragged.boolean_mask(features[name], kept).flat_values
         return columns
 
-    return parse
+    return tf.function(parse, [tf.TensorSpec([None], tf.string)], autograph=False)

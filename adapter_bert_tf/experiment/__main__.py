@@ -19,6 +19,7 @@ from adapter_bert_tf import entry
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.given import define_flags, read_experiment, read_places
 from adapter_bert_tf.experiment.places import Places
+from adapter_bert_tf.experiment.records import write_records
 from adapter_bert_tf.experiment.table import EXPERIMENTS, PROFILES, Experiment
 from adapter_bert_tf.experiment.trials import count_trials, to_trials
 from adapter_bert_tf.run.settings import ClassifierSettings
@@ -115,6 +116,7 @@ def _finish(name: str, experiment: Experiment, places: Places) -> None:
     score_tests(experiment, engine, places)
     if name == "ablation":
         ablate_all(experiment, engine, places)
+    write_records(flags.FLAGS.output_dir, engine.records())
     kept = about.collect(name, experiment, sys.argv)
     about.write(flags.FLAGS.output_dir, kept)
     write_report(flags.FLAGS.output_dir, name, kept)

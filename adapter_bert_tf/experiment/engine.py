@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import threading
+import time
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
@@ -41,6 +42,7 @@ _STATES = {
 }
 # Seconds between two signs of life in a database, and after how many a worker counts as dead.
 _HEARTBEAT, _GRACE = 20, 60
+_ATTEMPTS = 4
 _TRIAL, _DIGEST, _REASON, _SUPERSEDED = "trial", "digest", "reason", "superseded"
 
 PRUNERS: dict[str, type[optuna.pruners.BasePruner]] = {
@@ -258,6 +260,15 @@ class Claim:
 def _open(storage: str | None, journal: str) -> optuna.storages.BaseStorage:
     if storage is None:
         return JournalStorage(JournalFileBackend(journal))
+    for _ in range(_ATTEMPTS - 1):
+        # Of workers that start together, one makes the tables, and the others fail.
+        with contextlib.suppress(LostStorageError):
+            return _connect(storage)
+        time.sleep(1)
+    return _connect(storage)
+
+
+def _connect(storage: str) -> RDBStorage:
     with _told(storage), warnings.catch_warnings():
         # It calls heartbeats experimental, at each start.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -159,7 +159,6 @@ def score_tests(experiment: Experiment, engine: Engine, places: Places) -> None:
             if record.test is None:
                 print(f"{record.task} {record.method} seed={record.seed}: test", flush=True)
                 engine.note_test(record, _test(record, places))
-    write_records(places.folder, engine.records())
 
 
 def _test(record: Record, places: Places) -> float:

@@ -168,4 +168,4 @@ def test_unknown_tasks_are_told_with_the_nearest():
     with pytest.raises(UserError, match="did you mean CoLA"):
         find_task("COLLA")
     assert find_task("sst2") is find_task("SST-2")
-    assert len(TASKS) == 27
+    assert len(TASKS) == 28

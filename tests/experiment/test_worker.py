@@ -130,7 +130,7 @@ def test_only_what_validation_chose_is_tested(bert, places, tmp_path, monkeypatc
         values = [r.value for r in engine.records() if r.settings["learning_rate"] == rate]
         means[rate] = sum(values) / 2
     assert means[chosen.pop()] == max(means.values())
-    tested = [record for record in read_records(str(tmp_path)) if record.test is not None]
+    tested = [record for record in engine.records() if record.test is not None]
     assert len(tested) == 2
     score_tests(experiment, engine, places)  # Not a second time.
     assert len(asked) == 2
