@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf import internals
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import find_base, make_encoder
 from adapter_bert_tf.data.batches import Batches, bucket_lengths
@@ -332,6 +333,7 @@ def load_task(
         make_tokenizer(found, 0)
         encoder = make_encoder(found, described.adapter)
     model = load_pack(encoder, pack)
+    internals.clear_kernel_cache()
     return Task(
         model,
         name=described.task,

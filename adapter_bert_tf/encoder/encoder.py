@@ -110,7 +110,6 @@ class AdapterBertEncoder(networks.BertEncoderV2):
         token = tf.zeros([1, 1], tf.int32)
         with tf.variable_creator_scope(_from(given or {})):
             self({IDS: token, MASK: token + 1, SEGMENTS: token})
-        internals.clear_kernel_cache()
         variables = variables_by_path(self)
         for path, value in (given or {}).items():
             if isinstance(value, tf.Variable) and variables.get(path) is not value:
