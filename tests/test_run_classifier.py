@@ -245,6 +245,7 @@ def test_a_checkpoint_of_the_original_predicts(trained_there, tmp_path):
     assert not {"pack", "checkpoints", "eval_results.txt", "eval_results.json"} & written
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_a_checkpoint_of_the_original(trained_there, tmp_path):
     flags, tensors = trained_there
     flags += ["--do_train=true", "--do_predict=true", "--learning_rate=1e-12"]

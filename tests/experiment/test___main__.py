@@ -184,6 +184,7 @@ def test_mistakes_are_one_line_before_tensorflow_is_loaded(arguments, told, tmp_
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_would_be_done(tmp_path):
     flags = ["--profile=paper", "--dry_run", f"--output_dir={tmp_path}/out"]
     done = run_quickly(PROGRAM, "glue", *flags)

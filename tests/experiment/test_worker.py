@@ -62,6 +62,7 @@ def _digest(folder: str) -> str:
     return json.loads(pathlib.Path(folder, "pack", "pack.json").read_text())["sha256"]
 
 
+@pytest.mark.slow
 def test_trials_of_one_design_share_a_step_and_end_as_runs_do(bert, places, tmp_path, monkeypatch):
     traced = []
     step = TaskModel.train_step
@@ -150,6 +151,7 @@ def test_the_test_score_and_the_ablation_of_a_tuned_task(bert, places, tmp_path)
     assert all(float(line.split(",")[-1]) == pytest.approx(record.value) for line in lines[1:])
 
 
+@pytest.mark.slow
 def test_models_of_other_designs_are_other_models(bert, places):
     models = Models()
     arms = (Arm("adapters", {"adapter_size": (4, 8)}), Arm("full"))

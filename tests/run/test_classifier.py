@@ -339,7 +339,11 @@ def test_evaluation_uses_the_packs_inputs_and_leaves_the_results_alone(settings,
     ("given", "told"),
     [
         ({"tuning": "full"}, "tuning method=full: the pack .* has method=adapters"),
-        ({"adapter_size": 8}, "adapter size=8: the pack .* has size=64"),
+        pytest.param(
+            {"adapter_size": 8},
+            "adapter size=8: the pack .* has size=64",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_flags_that_contradict_a_pack_are_refused(settings, tmp_path, given, told):
@@ -377,6 +381,7 @@ def test_the_commands_as_asked_for_run_in_an_empty_folder(program, bert, tmp_pat
     }
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_scored_if_it_was_not_yet(settings, tmp_path):
     settings |= {"num_train_epochs": 0.2}
     _run(tmp_path / "run", **settings, do_train=True)
@@ -397,6 +402,7 @@ def test_files_of_another_run_or_pack_are_not_replaced(settings, tmp_path):
         _run(tmp_path / "first", **settings, pack=pack)
 
 
+@pytest.mark.slow
 def test_values_from_python_are_written_as_json(settings, tmp_path):
     given = {"adapter_layers": range(1, 3), "adapter_size": np.int64(4), "num_train_epochs": 0.2}
     values = {**settings, **given, "output_dir": str(tmp_path / "run")}

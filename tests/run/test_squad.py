@@ -70,6 +70,7 @@ def test_a_file_without_answers_is_answered_but_not_scored(settings, tmp_path):
     assert json.loads((tmp_path / "run" / "eval_results.json").read_text())["metrics"] == {}
 
 
+@pytest.mark.slow
 def test_v2_finds_a_threshold(settings, tmp_path):
     path = tmp_path / "v2.json"
     path.write_text(json.dumps({"data": squad_lib.articles(2, ["w1", "w2", "w3"], negative=True)}))

@@ -57,6 +57,7 @@ def test_examples_of_any_form_are_tuned_on(settings, tmp_path, form):
         assert again.predict(TEXTS) == task.predict(TEXTS)
 
 
+@pytest.mark.slow
 def test_values_are_tuned_on(settings):
     rows = [(text, i % 7 / 2) for i, text in enumerate(TEXTS)]
     task = tune(rows, rows, **settings)
@@ -86,6 +87,7 @@ def test_the_same_call_does_not_train_again_and_other_examples_are_refused(setti
         ]
 
 
+@pytest.mark.slow
 def test_columns_can_be_named(settings):
     frame = pd.DataFrame({"body": TEXTS, "verdict": LABELS, "label": 3})
     task = tune(frame, text_column="body", label_column="verdict", **settings)

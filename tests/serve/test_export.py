@@ -90,6 +90,7 @@ def test_adding_a_task_leaves_the_answers_of_three_as_they_were(packs, exported)
     _assert_same_bits(before, after)
 
 
+@pytest.mark.slow
 def test_adding_to_one_task_needs_neither_its_pack_nor_the_base(bert, packs, tmp_path):
     shutil.copytree(bert, tmp_path / "bert")
     shutil.copytree(packs["one"], tmp_path / "pack")

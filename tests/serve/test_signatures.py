@@ -47,7 +47,7 @@ def _texts(articles) -> tuple[list[str], list[str]]:
     return [question for question, _ in rows], [context for _, context in rows]
 
 
-@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("negative", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_answers_and_scores_are_those_of_run_squad_and_of_the_task(negative, bert, tmp_path):
     decoding = {"with_negative": negative, "null_threshold": -2.0, "max_answer_length": 9}
     pack = _pack(bert, tmp_path / "pack", **decoding)
@@ -110,6 +110,7 @@ def test_hostile_texts_are_answered_and_rows_are_alone(bert, tmp_path):
     assert invalid["answer"].shape == (1,)
 
 
+@pytest.mark.slow
 def test_questions_and_classes_in_one_export(bert, tmp_path):
     packs = [
         make_pack(bert, tmp_path / "a", "a", max_seq_length=24),
@@ -130,6 +131,7 @@ def test_questions_and_classes_in_one_export(bert, tmp_path):
     np.testing.assert_allclose(answers["probabilities"], expected(bert, packs[0]), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_questions_are_added_to_an_export_and_answered_with_the_same_bits(bert, tmp_path):
     packs = [
         _pack(bert, tmp_path / "squad"),

@@ -312,6 +312,7 @@ print(losses)
 """
 
 
+@pytest.mark.slow
 def test_runs_under_mixed_bfloat16(bert):
     # In a process of its own: on machines that show AMX but don't have it, bfloat16 products
     # end it, unless this is set before TensorFlow is loaded.
