@@ -307,7 +307,7 @@ def test_killed_it_ends_with_the_same_bits(files, run, tmp_path):
 @pytest.mark.slow
 def test_stopped_five_times_it_ends_with_the_same_bits(files, tmp_path):
     left_alone, killed = tmp_path / "left_alone", tmp_path / "killed"
-    flags = [*files, *_WHOLE, "--num_train_epochs=20"]
+    flags = [*files, *_WHOLE, "--num_train_epochs=40"]
     done = _run(*flags, f"--output_dir={left_alone}")
     assert done.returncode == 0, done.stderr
     kinds = [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGKILL]
