@@ -116,6 +116,7 @@ def test_a_full_disk_ends_the_worker(bert, places, tmp_path, monkeypatch):
     assert {each.state for each in engine.records()} == {"waiting"}
 
 
+@pytest.mark.slow
 def test_only_what_validation_chose_is_tested(bert, places, tmp_path, monkeypatch):
     engine = Engine(str(tmp_path), "additional")
     experiment = _experiment(bert, tests=True)
@@ -137,6 +138,7 @@ def test_only_what_validation_chose_is_tested(bert, places, tmp_path, monkeypatc
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 def test_the_test_score_and_the_ablation_of_a_tuned_task(bert, places, tmp_path):
     engine = Engine(str(tmp_path), "ablation")
     arm = Arm("adapters", {"learning_rate": (1e-2,)}, {"adapter_size": 4})

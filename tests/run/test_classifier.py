@@ -267,6 +267,7 @@ def test_an_export_that_could_not_be_written_is_told_before_training(settings, t
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_records_of_the_original_can_be_trained_on(settings, tmp_path):
     examples = Examples(["w1 w2 w3", "w3"] * 10, None, [0, 1] * 10)
     tokenizer = Tokenizer(read_vocabulary(f"{settings['bert']}/vocab.txt"))

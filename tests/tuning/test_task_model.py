@@ -230,6 +230,7 @@ def test_compiles_under_xla_with_the_same_loss(bert):
     np.testing.assert_allclose(compiled, plain, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_two_devices_give_the_result_of_one(bert, two_devices):
     losses, values = _trained_losses(bert)
     with two_devices.scope():
