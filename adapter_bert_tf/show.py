@@ -13,13 +13,17 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import safetensors
-
 from adapter_bert_tf import entry, options
 from adapter_bert_tf.encoder.adapter import AdapterConfig
-from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import read_json_object
-from adapter_bert_tf.pack.pack import DESCRIPTION, Pack, parse_description, read_description
+from adapter_bert_tf.pack.pack import (
+    DESCRIPTION,
+    Pack,
+    parse_description,
+    read_description,
+    read_shapes,
+)
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import (
     ClassifierSettings,
@@ -116,15 +120,10 @@ def _metrics(metrics: Mapping[str, float]) -> str:
 
 
 def _weights(folder: str, pack: Pack) -> str:
-    path = os.path.join(folder, pack.weights)
-    try:
-        # Only the names and shapes are read.
-        with safetensors.safe_open(path, framework="numpy") as file:
-            shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(f"{path}: {first_line(error)}") from None
+    shapes = read_shapes(folder, pack).values()
+    size = os.path.getsize(os.path.join(folder, pack.weights))
     parameters = sum(map(math.prod, shapes))
-    return f"{parameters:,} parameters in {len(shapes)} variables, {_bytes(os.path.getsize(path))}"
+    return f"{parameters:,} parameters in {len(shapes)} variables, {_bytes(size)}"
 
 
 def _bytes(size: float) -> str:

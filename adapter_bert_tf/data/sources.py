@@ -50,19 +50,19 @@ class Source(Protocol):
         """Returns the examples of a split."""
 
 
-def _key(name: str) -> str:
+def task_key(name: str) -> str:
     """`SST-2`, `sst2` and `sst_2` are one name."""
     return "".join(character for character in name.lower() if character.isalnum())
 
 
-TASKS: dict[str, TaskDefinition] = {_key(task.name): task for task in (*GLUE, *ADDITIONAL)}
+TASKS: dict[str, TaskDefinition] = {task_key(task.name): task for task in (*GLUE, *ADDITIONAL)}
 
 
 def find_task(name: str) -> TaskDefinition:
     """Returns the task called `name`, in any spelling, or suggests similar names."""
-    if _key(name) in TASKS:
-        return TASKS[_key(name)]
-    near = [TASKS[key].name for key in difflib.get_close_matches(_key(name), TASKS, n=3)]
+    if task_key(name) in TASKS:
+        return TASKS[task_key(name)]
+    near = [TASKS[key].name for key in difflib.get_close_matches(task_key(name), TASKS, n=3)]
     names = near or [task.name for task in TASKS.values()]
     hint = "did you mean" if near else "known are"
     raise UserError(f"--task={name}: no such task; {hint} {', '.join(names)}")

@@ -5,11 +5,13 @@
         --adapter_size=2,8,64 --learning_rate=1e-4,3e-4 --seed=0,1,2 --tuning=adapters,full
     python -m adapter_bert_tf.experiment report --output_dir=sweeps/mine
 
-Flags of run_classifier.py and run_squad.py take several values, which are then tried each with
-each. The same command continues what was interrupted.
+Flags of run_classifier.py and run_squad.py take several values, separated by commas, which are
+tried each with each. Where a value is a list itself, its parts are separated by +:
+--adapter_layers=0+1+2,3+4+5. The same command continues what was interrupted.
 """
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -17,43 +19,58 @@ from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.experiment import about
+from adapter_bert_tf.experiment.estimate import describe, estimate_seconds, measure
 from adapter_bert_tf.experiment.given import define_flags, read_experiment, read_places
 from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.records import write_records
-from adapter_bert_tf.experiment.table import EXPERIMENTS, PROFILES, Experiment
-from adapter_bert_tf.experiment.trials import count_trials, to_trials
+from adapter_bert_tf.experiment.table import EXPERIMENTS, PROFILES, SWEEP, Experiment
+from adapter_bert_tf.experiment.trials import to_trials
 from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.source import check_files
 
-NAMES = (*EXPERIMENTS, "sweep", "report")
+NAMES = (*EXPERIMENTS, SWEEP, "report")
 
 
 def _main(name: str) -> None:
-    from adapter_bert_tf.experiment import about
-    from adapter_bert_tf.experiment.report import write_report
-
     values = flags.FLAGS
     if name not in NAMES:
         raise UserError(f"{name}: no such experiment; expected one of {', '.join(NAMES)}")
     if not values.output_dir:
         raise UserError("expected --output_dir, the experiment's folder")
     if name == "report":
-        kept = about.read(values.output_dir)
-        write_report(values.output_dir, kept["experiment"], kept)
-        print(f"report: {os.path.join(values.output_dir, 'report.html')}")
+        _report()
         return
     experiment, places = read_experiment(name), read_places()
-    if values.dry_run:
-        _print_plan(experiment)
+    if not values.dry_run:
+        _check(experiment, places)
+    if values.is_worker:
+        _work(name, experiment, places)
         return
-    _check(experiment, places)
+    print("\n".join(describe(experiment)), flush=True)
+    if values.dry_run:
+        hours = estimate_seconds(experiment, measure()) / 3600
+        print(f"about {hours:,.1f} hours of training on this machine, one trial after another")
+        return
+    # First of all, so that a report can be made at any time.
+    os.makedirs(values.output_dir, exist_ok=True)
+    about.write(values.output_dir, about.collect(name, experiment, sys.argv))
     if values.workers > 1:
         _start_workers(values.workers)
     else:
         _work(name, experiment, places)
-    if not values.is_worker:
-        _finish(name, experiment, places)
-        print(f"report: {os.path.join(values.output_dir, 'report.html')}")
+    _finish(name, experiment, places)
+    _report()
+
+
+def _report() -> None:
+    """Makes the report, from what is finished."""
+    from adapter_bert_tf.experiment.report import write_report
+
+    folder = flags.FLAGS.output_dir
+    kept = about.read(folder)
+    write_report(folder, kept["experiment"], kept)
+    print(f"report: {os.path.join(folder, 'report.html')}")
 
 
 def _check(experiment: Experiment, places: Places) -> None:
@@ -64,16 +81,6 @@ def _check(experiment: Experiment, places: Places) -> None:
         if trial.task not in checked and isinstance(settings, ClassifierSettings):
             check_files(settings)
         checked.add(trial.task)
-
-
-def _print_plan(experiment: Experiment) -> None:
-    from adapter_bert_tf.experiment.estimate import describe, estimate_seconds, measure
-
-    print(f"{experiment.title}; base {experiment.bert}")
-    print("\n".join(describe(experiment)))
-    print(f"{sum(count_trials(experiment).values()):,} trials in all", flush=True)
-    hours = estimate_seconds(experiment, measure()) / 3600
-    print(f"about {hours:,.1f} hours of training on this machine, one trial after another")
 
 
 def _engine(name: str):
@@ -102,14 +109,19 @@ def _start_workers(count: int) -> None:
         subprocess.Popen([*command, "--workers=1", "--is_worker"], env=environment)
         for _ in range(count)
     ]
+
+    def stop(*_: object) -> None:
+        for worker in workers:
+            worker.terminate()  # Each saves where it is, and says so.
+
+    signal.signal(signal.SIGTERM, stop)
     codes = [worker.wait() for worker in workers]
     if any(codes):
         raise SystemExit(next(code for code in codes if code))
 
 
 def _finish(name: str, experiment: Experiment, places: Places) -> None:
-    from adapter_bert_tf.experiment import about
-    from adapter_bert_tf.experiment.report import write_report
+    """Does what is left when all trials are done."""
     from adapter_bert_tf.experiment.worker import ablate_all, score_tests
 
     engine = _engine(name)
@@ -117,9 +129,6 @@ def _finish(name: str, experiment: Experiment, places: Places) -> None:
     if name == "ablation":
         ablate_all(experiment, engine, places)
     write_records(flags.FLAGS.output_dir, engine.records())
-    kept = about.collect(name, experiment, sys.argv)
-    about.write(flags.FLAGS.output_dir, kept)
-    write_report(flags.FLAGS.output_dir, name, kept)
 
 
 if __name__ == "__main__":

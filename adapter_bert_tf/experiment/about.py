@@ -7,7 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adapter_bert_tf.experiment.table import Experiment
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.experiment.table import EXPERIMENTS, SWEEP, Experiment
 from adapter_bert_tf.files import read_json_object, write_atomically
 
 _ABOUT = "about.json"
@@ -33,7 +34,11 @@ def write(folder: str, about: Mapping[str, Any]) -> None:
 
 def read(folder: str) -> dict[str, Any]:
     """Returns what `write` has kept."""
-    return read_json_object(os.path.join(folder, _ABOUT))
+    path = os.path.join(folder, _ABOUT)
+    found = read_json_object(path)
+    if found.get("experiment") not in (*EXPERIMENTS, SWEEP):
+        raise UserError(f"{path}: does not name an experiment")
+    return found
 
 
 def _processor() -> str:

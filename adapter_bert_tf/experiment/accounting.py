@@ -6,10 +6,8 @@ import os
 import statistics
 from collections.abc import Sequence
 
-import safetensors
-
-from adapter_bert_tf.errors import UserError, first_line
-from adapter_bert_tf.pack.pack import read_description
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.pack.pack import read_description, read_shapes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,15 +53,6 @@ def suite_cost(packs: Sequence[str | os.PathLike], base_parameters: int) -> Suit
     described = [read_description(pack) for pack in packs]
     if len({each.base.get("fingerprint") for each in described}) > 1:
         raise UserError("the packs were tuned on different bases, so they share none")
-    files = zip(packs, (each.weights for each in described), strict=True)
-    return SuiteCost(base_parameters, tuple(_parameters(os.path.join(*file)) for file in files))
-
-
-def _parameters(path: str) -> int:
-    try:
-        # Only the names and shapes are read.
-        with safetensors.safe_open(path, framework="numpy") as file:
-            shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(f"{path}: {first_line(error)}") from None
-    return sum(map(math.prod, shapes))
+    shapes = (read_shapes(*each) for each in zip(packs, described, strict=True))
+    held = (sum(map(math.prod, each.values())) for each in shapes)
+    return SuiteCost(base_parameters, tuple(held))

@@ -1,17 +1,18 @@
 """What an experiment will train, and how long it will take, before it is started."""
 
 import dataclasses
-import itertools
+import math
 import re
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from adapter_bert_tf.base.presets import HUB_PRESETS
+from adapter_bert_tf.base.presets import HUB_PRESETS, MINILM
 from adapter_bert_tf.data.sources import find_task
 from adapter_bert_tf.encoder.adapter import AdapterConfig
+from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.table import SQUAD, Experiment
-from adapter_bert_tf.experiment.trials import Trial, to_trials
+from adapter_bert_tf.experiment.trials import Trial, count_trials, to_trials
 
 # Training examples and their mean tokens, where the task's definition does not say them.
 _EXAMPLES = {
@@ -27,11 +28,10 @@ _EXAMPLES = {
     "WNLI": (635, 37),
     SQUAD: (88641, 180),
 }
-_TOKENS = 40  # Of a task that nothing is known about.
-_BATCH = 32
-_SIZES = re.compile(r"L-(\d+)_H-(\d+)_A-\d+")
-_MINILM = (6, 384)
-_VOCABULARY, _POSITIONS = 30522, 512
+# Of files that nothing is known about.
+_UNKNOWN = (5000, 40)
+_BATCH, _TOKENS = 32, 40
+_IN_HANDLE = re.compile(r"L-(\d+)_H-(\d+)_A-\d+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,11 +40,13 @@ class Sizes:
 
     Attributes:
       layers: Transformer layers.
-      width: Their width.
+      width: Their width; the feed-forward layers are four times as wide.
+      rows: Rows of its tables: words, positions and segments.
     """
 
     layers: int
     width: int
+    rows: int = 30522 + 512 + 2
 
     @property
     def layer(self) -> int:
@@ -52,52 +54,63 @@ class Sizes:
         return 12 * self.width**2 + 13 * self.width
 
     @property
+    def pooler(self) -> int:
+        """Parameters of the pooler."""
+        return self.width**2 + self.width
+
+    @property
     def total(self) -> int:
-        """Parameters in all, with the pooler."""
-        tables = (_VOCABULARY + _POSITIONS + 2 + 2) * self.width
-        return tables + self.layers * self.layer + self.width**2 + self.width
+        """Parameters in all."""
+        return (self.rows + 2) * self.width + self.layers * self.layer + self.pooler
 
     def trained(self, values: Mapping[str, Any]) -> int:
         """Returns how many parameters a trial trains, without the head."""
         tuning = values.get("tuning", "adapters")
         norms = (2 * self.layers + 1) * 2 * self.width
         if tuning == "adapters":
-            given = {
-                name: values[f"adapter_{name}"]
-                for name in ("size", "hidden_layers")
-                if f"adapter_{name}" in values
-            }
-            sites = len(values.get("adapter_sites", ("attention", "feed_forward")))
-            shapes = AdapterConfig(**given).shapes(self.width).values()
-            return self.layers * sites * sum(_product(shape) for shape in shapes) + norms
+            return self._adapters(values) + norms
         if tuning == "top_k":
-            return values.get("top_k", 1) * self.layer + self.width**2 + self.width
+            return values.get("top_k", 1) * self.layer + self.pooler
         return {"full": self.total, "layer_norm": norms}.get(tuning, 0)
 
-
-def _product(shape) -> int:
-    result = 1
-    for each in shape:
-        result *= each
-    return result
+    def _adapters(self, values: Mapping[str, Any]) -> int:
+        prefix = "adapter_"
+        given = {
+            name.removeprefix(prefix): value
+            for name, value in values.items()
+            if name.startswith(prefix)
+        }
+        config = AdapterConfig(**given)
+        each = sum(map(math.prod, config.shapes(self.width).values()))
+        return each * len(config.sites) * len(config.in_layers(self.layers))
 
 
 def sizes_of(bert: str) -> Sizes:
-    """Returns the sizes of a preset, or those of the embedded base for what is not known."""
-    match = _SIZES.search(HUB_PRESETS.get(bert, ""))
-    return Sizes(*map(int, match.groups())) if match else Sizes(*_MINILM)
+    """Returns the sizes of a base. Those of presets are known without their files."""
+    match = _IN_HANDLE.search(HUB_PRESETS.get(bert, ""))
+    if match:
+        return Sizes(*map(int, match.groups()))
+    if bert == MINILM:
+        return Sizes(6, 384)
+    # Imported here, because it needs TensorFlow.
+    from adapter_bert_tf.base.load import find_base
+
+    config = find_base(bert).config
+    rows = config.vocab_size + config.max_sequence_length + config.type_vocab_size
+    return Sizes(config.num_layers, config.hidden_size, rows)
 
 
 def describe(experiment: Experiment) -> list[str]:
-    """Returns a line for each task and method: trials, and what they train."""
-    sizes = sizes_of(experiment.bert)
-    lines = [f"{'task':26}{'method':20}{'trials':>7}  trained parameters"]
-    for key, trials in _by_method(experiment).items():
-        trained = sorted(sizes.trained(each.values) for each in trials)
-        spread = f"{trained[0]:,}" + (f" to {trained[-1]:,}" if trained[0] < trained[-1] else "")
-        share = f"{trained[0] / sizes.total:.2%}"
-        lines.append(f"{key[0]:26}{key[1]:20}{_count(experiment, trials):>7}  {spread} ({share})")
-    return lines
+    """Returns what will be done: a line for each task and method, and the number of trials."""
+    sizes, counts = sizes_of(experiment.bert), count_trials(experiment)
+    lines = [f"{experiment.title}; base {experiment.bert}"]
+    lines.append(f"{'task':26}{'method':20}{'trials':>7}  trained parameters")
+    for (task, method), trials in _by_method(experiment).items():
+        low, high = (chosen(sizes.trained(each.values) for each in trials) for chosen in (min, max))
+        spread = f"{low:,} to {high:,}" if low < high else f"{low:,}"
+        share = f"{high / sizes.total:.2%}"
+        lines.append(f"{task:26}{method:20}{counts[task, method]:>7}  {spread} (up to {share})")
+    return [*lines, f"{sum(counts.values()):,} trials in all"]
 
 
 def _by_method(experiment: Experiment) -> dict[tuple[str, str], list[Trial]]:
@@ -107,25 +120,18 @@ def _by_method(experiment: Experiment) -> dict[tuple[str, str], list[Trial]]:
     return found
 
 
-def _count(experiment: Experiment, trials: list[Trial]) -> int:
-    """Counts the trials, with the seeds that follow once the best is known."""
-    searched = experiment.searched_with or len(experiment.seeds)
-    groups = {tuple(each.settings.get(name) for name in experiment.apart) for each in trials}
-    return len(trials) + len(groups) * (len(experiment.seeds) - searched)
-
-
 def estimate_seconds(experiment: Experiment, per_unit: Mapping[str, float]) -> float:
-    """Returns how long all trials take, one after another.
+    """Returns how long the training of all trials takes, one after another.
 
     Args:
       experiment: The experiment.
       per_unit: Seconds for a parameter of the layers and a token, by tuning method.
     """
-    sizes = sizes_of(experiment.bert)
+    sizes, counts = sizes_of(experiment.bert), count_trials(experiment)
     total = 0.0
-    for trials in _by_method(experiment).values():
-        each = sum(_seconds(trial, sizes, per_unit) for trial in trials) / len(trials)
-        total += each * _count(experiment, trials)
+    for key, trials in _by_method(experiment).items():
+        mean = sum(_seconds(trial, sizes, per_unit) for trial in trials) / len(trials)
+        total += mean * counts[key]
     return total
 
 
@@ -135,8 +141,7 @@ def _seconds(trial: Trial, sizes: Sizes, per_unit: Mapping[str, float]) -> float
     examples = min(examples, values.get("max_train_examples", examples))
     tokens = min(tokens, values.get("max_seq_length", 128))
     work = sizes.layers * sizes.layer * examples * tokens * values.get("num_train_epochs", 3.0)
-    kind = "adapters" if values.get("tuning") != "full" else "full"
-    return work * per_unit[kind]
+    return work * per_unit["full" if values.get("tuning") == "full" else "adapters"]
 
 
 def _examples(task: str) -> tuple[int, int]:
@@ -144,9 +149,9 @@ def _examples(task: str) -> tuple[int, int]:
         return _EXAMPLES[task]
     try:
         sizes = find_task(task).sizes
-    except Exception:  # Files of one's own.
-        sizes = None
-    return (sizes[0] if sizes else 5000), _TOKENS
+    except UserError:  # Files of one's own.
+        return _UNKNOWN
+    return (sizes[0], _UNKNOWN[1]) if sizes else _UNKNOWN
 
 
 def measure() -> dict[str, float]:
@@ -165,13 +170,13 @@ def measure() -> dict[str, float]:
     from adapter_bert_tf.tuning.task_model import TaskModel
 
     found = {}
-    sizes, ids = Sizes(*_MINILM), tf.ones([_BATCH, _TOKENS], tf.int32)
+    sizes, ids = sizes_of(MINILM), tf.ones([_BATCH, _TOKENS], tf.int32)
     inputs, labels = {IDS: ids, MASK: ids, SEGMENTS: ids * 0}, tf.zeros([_BATCH], tf.int32)
     for kind, adapter in (("adapters", AdapterConfig()), ("full", None)):
-        model = TaskModel(load_encoder("minilm", adapter), ClassificationHead(2), Tuning(kind))
+        model = TaskModel(load_encoder(MINILM, adapter), ClassificationHead(2), Tuning(kind))
         model.compile(optimizer=create_optimizer(1e-4, 10, 1), loss=model.head.loss)
         times = []
-        for _ in itertools.repeat(None, 4):
+        for _ in range(4):
             start = time.monotonic()
             model.train_on_batch(inputs, labels)
             times.append(time.monotonic() - start)

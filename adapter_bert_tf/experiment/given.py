@@ -6,10 +6,12 @@ from typing import Any
 
 from absl import flags
 
+from adapter_bert_tf.data.sources import find_task, task_key
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.places import Places
-from adapter_bert_tf.experiment.table import METHODS, PROFILES, Arm, Experiment
+from adapter_bert_tf.experiment.table import METHODS, PROFILES, SQUAD, SWEEP, Arm, Experiment
 from adapter_bert_tf.options import Option, options_of
+from adapter_bert_tf.run.devices import Devices
 from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings, option_sets
 
 # Flags that say where files are, and how to read them: they are no part of a trial.
@@ -64,32 +66,36 @@ def _given() -> dict[str, tuple[Any, ...]]:
 
 
 def _parse(option: Option, text: str) -> Any:
+    """Returns a value; one that is a list itself has `+` between its parts, as commas are taken."""
     if option.type is bool:
         if text.lower() not in (*_TRUE, *_FALSE):
             raise UserError(f"--{option.name}={text}: expected true or false")
         return text.lower() in _TRUE
     try:
-        value = option.type(text)
+        parts = [option.type(part) for part in (text.split("+") if option.many else [text])]
     except ValueError:
         raise UserError(f"--{option.name}={text}: expected a number") from None
-    return option.check(value)
+    return option.check(parts if option.many else parts[0])
 
 
 def read_places() -> Places:
     """Returns where files are."""
     given = _given()
-    values = {
-        name: given[name] if name == "label_column" else given[name][0]
-        for name in _PLACES
-        if name in given
-    }
+    values = {name: _single(given, name) for name in _PLACES if name in given}
     return Places(flags.FLAGS.output_dir, flags.FLAGS.data_dir, values)
+
+
+def _single(given: Mapping[str, tuple[Any, ...]], name: str) -> Any:
+    if len(given[name]) > 1:
+        shown = ",".join(map(str, given[name]))
+        raise UserError(f"--{name}={shown}: expected a single value, it can't be varied")
+    return given[name][0]
 
 
 def read_experiment(name: str) -> Experiment:
     """Returns an experiment of the tables or a sweep, narrowed by the flags."""
     given = _given()
-    if name == "sweep":
+    if name == SWEEP:
         experiment = _sweep(given)
     else:
         experiment = PROFILES[flags.FLAGS.profile][name]
@@ -98,16 +104,23 @@ def read_experiment(name: str) -> Experiment:
         if not arms:
             raise UserError(f"--tuning={','.join(methods or ())}: {name} has no such method")
         experiment = dataclasses.replace(experiment, arms=tuple(arms))
-    changes: dict[str, Any] = {}
+    # TensorFlow can't change where and how precisely it computes from one trial to the next.
+    devices = {flag: _single(given, flag) for flag in options_of(Devices) if flag in given}
+    changes: dict[str, Any] = {"fixed": {**experiment.fixed, **devices}}
     if "task" in given:
-        changes["tasks"] = given["task"]
+        changes["tasks"] = tuple(map(_task_name, given["task"]))
     if "bert" in given:
-        changes["bert"] = given["bert"][0]
+        changes["bert"] = _single(given, "bert")
     if "seed" in given:
         changes["seeds"] = given["seed"]
-    tried = {flag: values for flag, values in given.items() if flag not in _NOT_TRIED}
+    tried = {flag: each for flag, each in given.items() if flag not in {*_NOT_TRIED, *devices}}
     changes["arms"] = tuple(_narrow(arm, tried) for arm in experiment.arms)
     return dataclasses.replace(experiment, **changes)
+
+
+def _task_name(name: str) -> str:
+    """Returns the name of a task in its usual spelling."""
+    return SQUAD if task_key(SQUAD).startswith(task_key(name)) else find_task(name).name
 
 
 def _narrow(arm: Arm, tried: Mapping[str, tuple[Any, ...]]) -> Arm:

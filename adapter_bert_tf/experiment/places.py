@@ -5,7 +5,7 @@ import glob
 import os
 from typing import Any
 
-from adapter_bert_tf.data.sources import find_task
+from adapter_bert_tf.data.sources import find_task, task_key
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.table import SQUAD
 from adapter_bert_tf.experiment.trials import Trial
@@ -41,12 +41,8 @@ class Places:
 
     def settings(self, trial: Trial) -> RunSettings:
         """Returns the settings of a trial's run."""
-        values = {**self.of_task(trial.task), **trial.values}
-        return self.make(trial.task, {**values, "output_dir": self.run_folder(trial)})
-
-    def make(self, task: str, values: dict[str, Any]) -> RunSettings:
-        """Returns settings for a task."""
-        return make_settings(SquadSettings if task == SQUAD else ClassifierSettings, values)
+        values = {**self.of_task(trial.task), **trial.values, "output_dir": self.run_folder(trial)}
+        return make_settings(SquadSettings if trial.task == SQUAD else ClassifierSettings, values)
 
     def of_task(self, task: str) -> dict[str, Any]:
         """Returns the flags that say where a task's examples are."""
@@ -67,11 +63,15 @@ class Places:
     def _find(self, task: str) -> str:
         """Returns the folder of a task: political_bias and political_message share one."""
         names = [os.path.basename(path) for path in self._folders()]
-        wanted = _key(task).removesuffix("mm") if _key(task).startswith("mnli") else _key(task)
+        wanted = (
+            task_key(task).removesuffix("mm")
+            if task_key(task).startswith("mnli")
+            else task_key(task)
+        )
         found = [
             path
             for path, name in zip(self._folders(), names, strict=True)
-            if _key(name) and wanted.startswith(_key(name))
+            if task_key(name) and wanted.startswith(task_key(name))
         ]
         if not found:
             raise UserError(f"--data_dir={self.data_dir}: no folder for {task} in it")
@@ -87,7 +87,3 @@ class Places:
         if not found:
             raise UserError(f"--data_dir={self.data_dir}: no {pattern} for {what} in it")
         return found[0]
-
-
-def _key(name: str) -> str:
-    return "".join(character for character in name.lower() if character.isalnum())

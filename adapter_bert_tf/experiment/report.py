@@ -7,10 +7,8 @@ the same report.
 import collections
 import csv
 import dataclasses
-import html
 import io
 import os
-import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,6 +17,7 @@ from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.experiment import figures, paper
 from adapter_bert_tf.experiment.accounting import SuiteCost
 from adapter_bert_tf.experiment.figures import Chart, HeatMap, percent
+from adapter_bert_tf.experiment.pages import PAPER, Block, Table, to_html, to_markdown
 from adapter_bert_tf.experiment.records import (
     ABLATION,
     COMPLETE,
@@ -49,23 +48,8 @@ _TITLES = {
 _NONE, _TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"
 # The variant of the adapter that the paper uses.
 _STANDARD = "houlsby"
-# Columns whose name begins so hold the paper's numbers and not ours.
-_PAPER = "Paper"
 # Points by task, as a column of a table.
 Column = Mapping[str, Point]
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """A table with a title, and a note below it."""
-
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-
-Block = Table | Chart | HeatMap
 
 
 def write_report(folder: str, experiment: str, about: Mapping[str, Any]) -> None:
@@ -87,8 +71,8 @@ def write_report(folder: str, experiment: str, about: Mapping[str, Any]) -> None
         Table("About", ("what", "value"), [(name, str(each)) for name, each in about.items()]),
     ]
     drawn = {each.name: each.svg() for each in blocks if not isinstance(each, Table)}
-    files = {"report.html": _html(_TITLES[experiment], blocks, drawn)}
-    files["report.md"] = _markdown(_TITLES[experiment], blocks)
+    files = {"report.html": to_html(_TITLES[experiment], blocks, drawn)}
+    files["report.md"] = to_markdown(_TITLES[experiment], blocks)
     for block in blocks:
         if not isinstance(block, Table):
             files[f"figure_{block.name}.svg"] = drawn[block.name]
@@ -151,7 +135,7 @@ def _facts(experiment: str) -> list[Table]:
     facts = paper.FACTS.get(experiment, ())
     rows = [(each.what, _paper_score(each.score, "g")) for each in facts]
     note = f"Numbers of {paper.SOURCE}, not ours. Its scores and changes are in percent."
-    header = (f"{_PAPER}: what", f"{_PAPER}: result")
+    header = (f"{PAPER}: what", f"{PAPER}: result")
     return [Table("The paper's numbers", header, rows, note)] if rows else []
 
 
@@ -191,7 +175,7 @@ def _glue(records: Sequence[Record]) -> list[Block]:
         [*ours.shares(), _NONE, _NONE, *(f"{row.trained:g} %" for row in theirs)],
         [*ours.suites(), _NONE, _NONE, *(f"{row.suite:g}{_TIMES}" for row in theirs)],
     ]
-    header = ["task", *columns, "metric", *(f"{_PAPER}: {each}" for each in ("metric", *columns))]
+    header = ["task", *columns, "metric", *(f"{PAPER}: {each}" for each in ("metric", *columns))]
     return [Table("Results", header, rows, _GLUE_NOTE)]
 
 
@@ -225,7 +209,7 @@ def _additional(records: Sequence[Record]) -> list[Block]:
         [*ours.shares(), *(f"{cost[1]:g} %" if cost else _NONE for cost in costs)],
         [*ours.suites(), *(f"{cost[0]:g}{_TIMES}" if cost else _NONE for cost in costs)],
     ]
-    header = ["task", *columns, *(f"{_PAPER}: {method}" for method in methods)]
+    header = ["task", *columns, *(f"{PAPER}: {method}" for method in methods)]
     return [Table("Results", header, rows, _ADDITIONAL_NOTE)]
 
 
@@ -455,79 +439,3 @@ def _csv(rows: Iterable[Sequence[Any]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-# As HTML and as Markdown.
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72em; margin: 2em auto; padding: 0 1em;
-       color: #111; background: #fff }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: .25em .7em; border-bottom: 1px solid #ccc; text-align: left;
-         vertical-align: top }
-th { border-bottom: 2px solid #111 }
-.paper { font-style: italic; background: #f0f0f0 }
-.table { overflow-x: auto }
-figure { margin: 1em 0; break-inside: avoid }
-svg { max-width: 100%; height: auto }
-.note, figcaption { color: #444; max-width: 50em }
-"""
-
-
-def _html(title: str, blocks: Iterable[Block], drawn: Mapping[str, str]) -> str:
-    parts = [
-        _html_table(block) if isinstance(block, Table) else _html_figure(block, drawn[block.name])
-        for block in blocks
-    ]
-    name = html.escape(title)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{name}</h1>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
-
-
-def _html_table(table: Table) -> str:
-    kinds = [' class="paper"' if name.startswith(_PAPER) else "" for name in table.header]
-    lines = [_html_row("th", table.header, kinds)]
-    lines += [_html_row("td", row, kinds) for row in table.rows]
-    note = f'\n<p class="note">{html.escape(table.note)}</p>' if table.note else ""
-    body = "\n".join(lines)
-    heading = f"<h2>{html.escape(table.title)}</h2>"
-    return f'{heading}\n<div class="table"><table>\n{body}\n</table></div>{note}'
-
-
-def _html_row(tag: str, cells: Sequence[str], kinds: Sequence[str]) -> str:
-    pairs = zip(cells, kinds, strict=True)
-    inside = "".join(f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for cell, kind in pairs)
-    return f"<tr>{inside}</tr>"
-
-
-def _html_figure(figure: Chart | HeatMap, svg: str) -> str:
-    # What stands before the element is for files of their own.
-    drawing = svg[svg.index("<svg") :]
-    return f"<figure>\n{drawing}<figcaption>{html.escape(figure.title)}</figcaption>\n</figure>"
-
-
-def _markdown(title: str, blocks: Iterable[Block]) -> str:
-    parts = [f"# {_plain(title)}"]
-    for block in blocks:
-        if isinstance(block, Table):
-            parts.append(_markdown_table(block))
-        else:
-            parts.append(f"![{block.name}](figure_{block.name}.svg)\n\n{_plain(block.title)}")
-    return "\n\n".join(parts) + "\n"
-
-
-def _markdown_table(table: Table) -> str:
-    rows = [table.header, ["-"] * len(table.header), *table.rows]
-    lines = ["| " + " | ".join(map(_plain, row)) + " |" for row in rows]
-    note = f"\n\n{_plain(table.note)}" if table.note else ""
-    return f"## {_plain(table.title)}\n\n" + "\n".join(lines) + note
-
-
-def _plain(text: str) -> str:
-    """Returns a text on one line that Markdown takes for nothing but text."""
-    line = html.escape(" ".join(text.split()), quote=False)
-    return re.sub(r"([\\`*\[\]|])", r"\\\1", line)

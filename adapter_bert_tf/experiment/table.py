@@ -336,3 +336,5 @@ SMALL = {
 
 PROFILES = {"paper": PAPER, "small": SMALL}
 EXPERIMENTS = tuple(PAPER)
+# A grid from the command line.
+SWEEP = "sweep"

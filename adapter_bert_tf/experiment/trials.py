@@ -1,6 +1,8 @@
 """From an experiment to its trials."""
 
+import collections
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -40,8 +42,7 @@ class Trial:
     @property
     def digest(self) -> str:
         """Identifies the trial: equal ones are the same work."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
     def is_of(self, record: Record) -> bool:
         """Whether a record is this trial's."""
@@ -78,15 +79,20 @@ def to_trials(experiment: Experiment, records: Iterable[Record] = ()) -> list[Tr
 
 def count_trials(experiment: Experiment) -> dict[tuple[str, str], int]:
     """Returns how many trials each task and method has in all, by task and method."""
-    counts: dict[tuple[str, str], int] = {}
-    searched = experiment.searched_with or len(experiment.seeds)
-    for task, arm in itertools.product(experiment.tasks, experiment.arms):
-        tried = list(_points(arm))
-        groups = {tuple(point.get(name) for name in experiment.apart) for point in tried}
-        more = len(groups) * (len(experiment.seeds) - searched)
-        key = task, arm.method
-        counts[key] = counts.get(key, 0) + len(tried) * searched + more
-    return counts
+    rest = len(experiment.seeds) - (experiment.searched_with or len(experiment.seeds))
+    counts: collections.Counter[tuple[str, str]] = collections.Counter()
+    groups = set()
+    for trial in to_trials(experiment):
+        counts[trial.task, trial.method] += 1
+        groups.add(_group(experiment, trial))
+    for task, method, *_ in groups:
+        counts[task, method] += rest
+    return dict(counts)
+
+
+def _group(experiment: Experiment, each: "Trial | Record") -> tuple:
+    """Returns what the best is looked for in apart."""
+    return (each.task, each.method, *(each.settings.get(name) for name in experiment.apart))
 
 
 def _points(arm: Arm) -> Iterator[dict[str, Any]]:
@@ -120,9 +126,7 @@ def _with_more_seeds(
     if not rest:
         return
 
-    def group(each: Trial | Record) -> tuple:
-        return (each.task, each.method, *(each.settings.get(name) for name in experiment.apart))
-
+    group = functools.partial(_group, experiment)
     done = {_key(each) for each in records if each.state in _FINISHED}
     open_groups = {group(each) for each in searching if _key(each) not in done}
     asked = {_key(each): each for each in searching}

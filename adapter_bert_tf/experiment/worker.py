@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +15,10 @@ from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.experiment.ablation import Span, ablate, write_ablation
 from adapter_bert_tf.experiment.engine import Claim, Engine, LostStorageError
 from adapter_bert_tf.experiment.places import Places
-from adapter_bert_tf.experiment.records import Record, write_records
+from adapter_bert_tf.experiment.records import RUNNING, WAITING, Record, write_records
 from adapter_bert_tf.experiment.select import choose
 from adapter_bert_tf.experiment.table import Experiment
-from adapter_bert_tf.experiment.trials import Trial, to_trials
+from adapter_bert_tf.experiment.trials import Trial, count_trials, to_trials
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.run.classifier import read_dev, run_classifier
 from adapter_bert_tf.run.common import make_model
@@ -31,6 +32,8 @@ from adapter_bert_tf.tuning.task_model import TaskModel
 _LOG = "log.txt"
 # Seconds between two looks at what other workers have done.
 _PAUSE = 2
+# Models that are kept for trials of the same design.
+_KEPT = 3
 # What TensorFlow raises where a trial is too large for the machine.
 _TOO_LARGE = (tf.errors.ResourceExhaustedError, MemoryError)
 
@@ -46,11 +49,12 @@ class _PrunedError(Exception):
 class Models:
     """Makes the models of trials, and uses one again for those of the same design.
 
-    Then the step that was traced and compiled for the first of them serves all.
+    Then the step that was traced and compiled for the first of them serves all. Only the latest
+    few are kept: each has a base of its own.
     """
 
     def __init__(self):
-        self._models: dict[Any, TaskModel] = {}
+        self._models: dict[str, TaskModel] = {}
 
     def __call__(
         self,
@@ -61,11 +65,14 @@ class Models:
     ) -> TaskModel:
         """Returns a model that is as good as new."""
         fresh = make_model(settings, kind, labels, strategy)
-        head = fresh.head.settings()
-        key = repr((settings.bert, settings.adapter, fresh.tuning, fresh.head.kind, head))
-        model = self._models.setdefault(key, fresh)
+        head = fresh.head.kind, fresh.head.settings()
+        key = repr((settings.bert, settings.adapter, settings.devices, fresh.tuning, head))
+        model = self._models.pop(key, fresh)
         if model is not fresh:
             model.restart(fresh)
+        self._models[key] = model
+        for old in list(self._models)[:-_KEPT]:
+            del self._models[old]
         return model
 
 
@@ -77,12 +84,25 @@ def work(experiment: Experiment, engine: Engine, places: Places) -> None:
         engine.add(to_trials(experiment, records))
         claim = engine.claim()
         if claim is not None:
+            print(_progress(experiment, records), end=" ")
             _do(claim, places, models)
             write_records(places.folder, engine.records())
-        elif all(each.state not in ("waiting", "running") for each in engine.records()):
+        elif all(each.state not in (WAITING, RUNNING) for each in engine.records()):
             break
         else:
             time.sleep(_PAUSE)
+
+
+def _progress(experiment: Experiment, records: list[Record]) -> str:
+    """Says how many trials are over, and how long the others may take."""
+    total = sum(count_trials(experiment).values())
+    over = [each for each in records if each.state not in (WAITING, RUNNING)]
+    seconds = [each.seconds for each in over if each.seconds]
+    done = f"{len(over)} of {total} done"
+    if not seconds:
+        return f"[{done}]"
+    minutes = statistics.fmean(seconds) * (total - len(over)) / 60
+    return f"[{done}, about {minutes:.0f} min]"
 
 
 def _do(claim: Claim, places: Places, models: Models) -> None:

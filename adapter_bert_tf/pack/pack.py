@@ -172,6 +172,16 @@ def write_pack(folder: str | os.PathLike, pack: Pack, tensors: dict[str, np.ndar
             os.unlink(stale)
 
 
+def read_shapes(folder: str | os.PathLike, pack: Pack) -> dict[str, list[int]]:
+    """Returns the shapes of the variables that a pack holds, without reading their values."""
+    path = os.path.join(folder, pack.weights)
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(f"{path}: {first_line(error)}") from None
+
+
 def read_tensors(folder: str | os.PathLike, pack: Pack) -> dict[str, np.ndarray]:
     """Reads a pack's variables; refuses a file that was cut short or changed."""
     path = os.path.join(folder, pack.weights)

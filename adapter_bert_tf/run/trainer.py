@@ -21,7 +21,7 @@ from adapter_bert_tf.run.devices import describe_devices
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import RunSettings
 from adapter_bert_tf.task import Task
-from adapter_bert_tf.tuning.optimizer import BertAdam, WarmUpAndDecay, create_optimizer
+from adapter_bert_tf.tuning.optimizer import BertAdam, create_optimizer
 from adapter_bert_tf.tuning.task_model import TaskModel
 
 # Scores the model: yields names and values.
@@ -101,7 +101,7 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     # The optimizer, and what a resumed training starts from.
     schedule = Schedule(settings.num_train_epochs, len(batches))
     warmup = int(schedule.steps * settings.warmup_proportion)
-    _compile(model, WarmUpAndDecay(settings.rate, schedule.steps, warmup))
+    _compile(model, settings.rate, schedule.steps, warmup)
     checkpoint = _Checkpoint(plan.task, folder)
     first = checkpoint.step
     _print_plan(plan, settings, schedule, first)
@@ -160,14 +160,14 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     return True
 
 
-def _compile(model: TaskModel, rate: WarmUpAndDecay) -> None:
+def _compile(model: TaskModel, rate: float, steps: int, warmup_steps: int) -> None:
     if isinstance(model.optimizer, BertAdam):
         # Another run has trained it: the step that was traced then is used again.
-        model.optimizer.restart(rate)
+        model.optimizer.restart(rate, steps, warmup_steps)
         return
     with model.distribute_strategy.scope():
         model.compile(
-            optimizer=create_optimizer(rate.learning_rate, rate.steps, rate.warmup_steps),
+            optimizer=create_optimizer(rate, steps, warmup_steps),
             loss=model.head.loss,
             weighted_metrics=model.head.training_metrics(),
         )

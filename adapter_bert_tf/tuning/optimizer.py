@@ -66,17 +66,11 @@ class BertAdam(tf_keras.optimizers.AdamW):
         super().__init__(*args, **kwargs)
         self.exclude_from_weight_decay(var_names=["layer_norm", "bias"])
 
-    def restart(self, schedule: WarmUpAndDecay) -> None:
-        """Starts another training in the step that was traced: forgets all, and takes a rate.
-
-        Args:
-          schedule: The other training's learning rate.
-        """
+    def restart(self, learning_rate: float, steps: int, warmup_steps: int) -> None:
+        """Starts another training in the step that was traced: see `create_optimizer`."""
         for variable in self.variables:
             variable.assign(tf.zeros_like(variable))
-        internals.schedule_of(self).restart(
-            schedule.learning_rate, schedule.steps, schedule.warmup_steps
-        )
+        internals.schedule_of(self).restart(learning_rate, steps, warmup_steps)
 
     def update_step(self, gradient, variable):
         # A dense gradient: in the original, moments also decay for words that a batch lacks.

@@ -75,6 +75,16 @@ def test_the_report_is_made_again_from_the_tables(swept):
     assert (swept / "report.html").read_text() == before
 
 
+def test_a_report_can_be_made_while_trials_are_left(swept, tmp_path):
+    for name in ("about.json", "trials.csv"):
+        shutil.copy(swept / name, tmp_path)
+    text = (tmp_path / "trials.csv").read_text().replace("complete", "waiting", 2)
+    (tmp_path / "trials.csv").write_text(text)
+    done = run_without_tensorflow(PROGRAM, "report", f"--output_dir={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    assert "not finished" in (tmp_path / "report.md").read_text()
+
+
 def test_the_same_command_trains_nothing_again(swept, files):
     before = (swept / "trials.csv").read_text()
     done = run_quickly(PROGRAM, "sweep", *files, *GRID, f"--output_dir={swept}")
@@ -171,6 +181,8 @@ def test_workers_that_are_killed_lose_and_repeat_nothing(kind, files, tmp_path, 
         (["sweep", "--task=CoLA", "--adapter_size=0"], "size must be a whole number above 0"),
         (["sweep", "--task=CoLA", "--train_batch_size=0"], "--train_batch_size=0: expected"),
         (["sweep", "--task=CoLA", "--data_dir=/nowhere"], "no folder for CoLA in it"),
+        (["sweep", "--task=CoLA", "--deterministic=true,false"], "it can't be varied"),
+        (["sweep", "--task=CoLA", "--adapter_layers=0+one"], "--adapter_layers=0+one: expected"),
         (["glue", "--tuning=head"], "--tuning=head: glue has no such method"),
         (["report"], "about.json: No such file"),
         ([], "expected on the command line: NAME"),

@@ -1,0 +1,53 @@
+import pytest
+
+from adapter_bert_tf import AdapterConfig, ClassificationHead, TaskModel, Tuning, load_encoder
+from adapter_bert_tf.experiment.estimate import Sizes, describe, estimate_seconds, sizes_of
+from adapter_bert_tf.experiment.table import PAPER, Arm, Experiment
+from tests import tiny
+
+
+@pytest.mark.parametrize(
+    ("values", "adapter", "tuning"),
+    [
+        ({"adapter_size": 8}, AdapterConfig(size=8), Tuning()),
+        (
+            {"adapter_sites": ("attention",), "adapter_layers": (1, 4), "adapter_layer_norm": True},
+            AdapterConfig(sites=("attention",), layers=(1, 4), layer_norm=True),
+            Tuning(),
+        ),
+        ({"tuning": "full"}, None, Tuning("full")),
+        ({"tuning": "layer_norm"}, None, Tuning("layer_norm")),
+        ({"tuning": "top_k", "top_k": 2}, None, Tuning("top_k", k=2)),
+        ({"tuning": "head"}, None, Tuning("head")),
+    ],
+    ids=str,
+)
+def test_what_is_trained_is_counted_as_the_model_counts_it(values, adapter, tuning):
+    model = TaskModel(load_encoder("minilm", adapter), ClassificationHead(2), tuning)
+    trained, _ = model.tuning.count(model.variables_by_path())
+    head = 2 * 384 + 2
+    assert sizes_of("minilm").trained(values) + head == trained
+
+
+def test_sizes_are_those_of_the_preset_or_of_the_files(tmp_path):
+    assert sizes_of("bert-large-uncased") == Sizes(24, 1024)
+    bert = tiny.write_google_bert(tmp_path)
+    assert sizes_of(bert) == Sizes(tiny.LAYERS, tiny.WIDTH, tiny.WORDS + tiny.LENGTH + 2)
+
+
+def test_twice_the_epochs_take_twice_the_time():
+    def seconds(epochs: float) -> float:
+        arm = Arm("adapters", fixed={"num_train_epochs": epochs})
+        return estimate_seconds(Experiment("", ("CoLA",), "minilm", (arm,)), {"adapters": 1.0})
+
+    assert seconds(4.0) == 2 * seconds(2.0) > 0
+
+
+def test_all_trials_are_described():
+    lines = describe(PAPER["squad"])
+    assert lines[-1] == "122 trials in all"
+    assert [line.split()[2:4] for line in lines[2:-1]] == [
+        ["full", "11"],
+        ["top_k", "55"],
+        ["adapters", "56"],
+    ]
