@@ -4,11 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from adapter_bert_tf.adapterhub.exchange import export_adapterhub, import_adapterhub
     from adapter_bert_tf.base.load import load_encoder
     from adapter_bert_tf.encoder.adapter import AdapterConfig
     from adapter_bert_tf.encoder.adapter_layer import Adapter
     from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
     from adapter_bert_tf.errors import UserError
+    from adapter_bert_tf.experiment.accounting import SuiteCost, suite_cost
     from adapter_bert_tf.heads.classification import ClassificationHead, Prediction
     from adapter_bert_tf.heads.multi_label import LabelsPrediction, MultiLabelHead
     from adapter_bert_tf.heads.regression import RegressionHead, Value
@@ -35,6 +37,7 @@ _MODULES = {
     "Prediction": "heads.classification",
     "RegressionHead": "heads.regression",
     "SpanHead": "heads.span",
+    "SuiteCost": "experiment.accounting",
     "Task": "task",
     "TaskModel": "tuning.task_model",
     "Tuning": "tuning.methods",
@@ -42,11 +45,14 @@ _MODULES = {
     "Value": "heads.regression",
     "create_optimizer": "tuning.optimizer",
     "export": "serve.export",
+    "export_adapterhub": "adapterhub.exchange",
+    "import_adapterhub": "adapterhub.exchange",
     "load_encoder": "base.load",
     "load_pack": "pack.model",
     "load_task": "task",
     "read_pack": "pack.pack",
     "save_pack": "pack.model",
+    "suite_cost": "experiment.accounting",
     "tune": "run.tune",
 }
 
@@ -63,6 +69,7 @@ __all__ = [
     "Prediction",
     "RegressionHead",
     "SpanHead",
+    "SuiteCost",
     "Task",
     "TaskModel",
     "Tuning",
@@ -70,11 +77,14 @@ __all__ = [
     "Value",
     "create_optimizer",
     "export",
+    "export_adapterhub",
+    "import_adapterhub",
     "load_encoder",
     "load_pack",
     "load_task",
     "read_pack",
     "save_pack",
+    "suite_cost",
     "tune",
 ]
 

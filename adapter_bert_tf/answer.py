@@ -7,6 +7,7 @@ from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.errors import UserError, file_error
+from adapter_bert_tf.pack.pack import read_description
 
 
 def _main(question: str) -> None:
@@ -14,6 +15,7 @@ def _main(question: str) -> None:
     context = _read(values.context)
     if not question.strip():
         raise UserError("the question is empty")
+    read_description(values.pack)
 
     # Imported here, so that mistakes in files are reported before TensorFlow is loaded.
     from adapter_bert_tf.task import load_task

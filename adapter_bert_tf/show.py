@@ -97,7 +97,7 @@ def _tuning(pack: Pack) -> str:
     """Returns the method, and the options and fields of the design that are not the defaults."""
     parts = [pack.tuning.method, _settings(_differing(pack.tuning, Tuning(pack.tuning.method)))]
     if pack.adapter:
-        design = {"size": pack.adapter.size, **_differing(pack.adapter, AdapterConfig())}
+        design = {"size": pack.adapter.size, **_differing_design(pack.adapter)}
         parts.append(_settings({f"adapter_{name}": value for name, value in design.items()}))
     return " ".join(part for part in parts if part)
 
@@ -105,6 +105,12 @@ def _tuning(pack: Pack) -> str:
 def _differing(value: Any, default: Any) -> dict[str, Any]:
     ours, theirs = options.in_json(value), options.in_json(default)
     return {name: each for name, each in ours.items() if each != theirs[name]}
+
+
+def _differing_design(adapter: AdapterConfig) -> dict[str, Any]:
+    """Returns the design, if it is not the default, and the fields that don't follow from it."""
+    named = {"design": adapter.design} if adapter.design != AdapterConfig.design else {}
+    return named | _differing(adapter, AdapterConfig(design=adapter.design))
 
 
 def _settings(values: Mapping[str, Any]) -> str:
@@ -166,6 +172,8 @@ def _given(asked: Mapping[str, Any], kind: type[RunSettings]) -> dict[str, Any]:
     for owner, prefix in option_sets(kind):
         part = {AdapterConfig: "adapter", Tuning: "tuning"}.get(owner)
         values = asked.get(part) or {} if part else asked
+        if owner is AdapterConfig and values:
+            values = _differing_design(AdapterConfig(**values))
         for name, option in options.options_of(owner, prefix).items():
             value = values.get(option.field)
             if value is not None and value != options.in_json(option.default):

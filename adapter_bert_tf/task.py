@@ -19,7 +19,7 @@ from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.heads.head import Answers, Head
 from adapter_bert_tf.heads.kinds import TEXT_HEADS
 from adapter_bert_tf.pack.model import load_pack, save_pack, share_encoder
-from adapter_bert_tf.pack.pack import Pack, read_pack
+from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_no_head
 from adapter_bert_tf.squad.decoder import Answered, Decoding, find_answers
 from adapter_bert_tf.squad.questions import Questions
 from adapter_bert_tf.squad.windows import SpanWindows, WindowSizes, to_windows
@@ -325,6 +325,7 @@ def load_task(
       ```
     """
     described = read_pack(pack)
+    refuse_no_head(described, pack)
     if base is not None:
         encoder = share_encoder(base.model.encoder, described, os.fspath(pack))
     else:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.programs import run_quickly
+from tests.programs import run_quickly, run_without_tensorflow
 from tests.serve.tasks import TEXTS, ask, load, make_pack
 
 
@@ -58,3 +58,15 @@ def test_wrong_input_ends_with_one_line(bert, flags, told, tmp_path):
     assert told in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     assert not (tmp_path / "models").exists()
+
+
+@pytest.mark.parametrize("program", ["export", "answer"])
+def test_a_pack_that_is_not_there_is_told_before_tensorflow_is_loaded(program, tmp_path):
+    (tmp_path / "text.txt").write_text("A text.")
+    flags = {
+        "export": ["--packs=/nowhere", f"--export_dir={tmp_path}/model"],
+        "answer": ["--pack=/nowhere", f"--context={tmp_path}/text.txt", "Why?"],
+    }
+    done = run_without_tensorflow(f"adapter_bert_tf.{program}", *flags[program])
+    assert done.returncode == 1
+    assert done.stderr.strip() == "error: /nowhere/pack.json: No such file or directory"

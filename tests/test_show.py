@@ -54,7 +54,9 @@ def test_a_pack(bert, pack):
         "layer_norms=False",
         "adapter_size=5",
         "adapter_layers=0,2",
-        "adapter_parallel=True",
+        "adapter_design=parallel",
+        "adapter_sites=attention,feed_forward",
+        "adapter_scaling=1.0",
     }
     assert shown["metrics"] == "f1 0.5000"
     assert shown["base"] == f"{bert}/bert_model.ckpt, fingerprint {_fingerprint(pack)}"
@@ -136,7 +138,9 @@ def test_a_run_that_was_stopped_and_finished(pack, tmp_path):
         "num_train_epochs=4.0",
         "adapter_size=5",
         "adapter_layers=0,2",
-        "adapter_parallel=True",
+        "adapter_design=parallel",
+        "adapter_sites=attention,feed_forward",
+        "adapter_scaling=1.0",
         "from_layer=2",
     }
     assert shown["progress"] == "0 of 4 epochs; the same command resumes it"

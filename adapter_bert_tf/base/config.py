@@ -4,22 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from adapter_bert_tf.encoder.activations import ACTIVATIONS
+from adapter_bert_tf.encoder.activations import ACTIVATIONS, HUGGING_FACE_NAMES
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import read_json_object
-
-# In Hugging Face's files "gelu" is the exact form with erf. In Google's it is the tanh form.
-_HUGGING_FACE_ACTIVATIONS = {
-    "gelu": "gelu_erf",
-    "gelu_new": "gelu",
-    "gelu_fast": "gelu",
-    "gelu_pytorch_tanh": "gelu",
-    "gelu_python": "gelu_erf",
-    "relu": "relu",
-    "tanh": "tanh",
-    "silu": "swish",
-    "swish": "swish",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +56,7 @@ def read_hugging_face_config(path: str) -> BertConfig:
         raise UserError(f"{path}: model_type is {raw['model_type']!r}, expected 'bert'")
     if raw.get("position_embedding_type", "absolute") != "absolute":
         raise UserError(f"{path}: position_embedding_type must be 'absolute'")
-    return _from_json(raw, path, _HUGGING_FACE_ACTIVATIONS)
+    return _from_json(raw, path, HUGGING_FACE_NAMES)
 
 
 def config_from_shapes(shapes: Mapping[str, tuple[int, ...]], origin: str) -> BertConfig:

@@ -9,11 +9,12 @@ import safetensors
 from adapter_bert_tf.base.base import Base, Tensors
 from adapter_bert_tf.base.config import BertConfig, read_hugging_face_config
 from adapter_bert_tf.base.names import hugging_face_names, split_heads
+from adapter_bert_tf.base.torch_file import read_torch_file
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import read_json_object
 from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
-WEIGHTS = "model.safetensors"
+WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
 
 # Pre-training heads, task heads, and a buffer that older versions saved.
 _NOT_THE_ENCODER = re.compile(r"^(cls|classifier|qa_outputs)\.|\.position_ids$|^position_ids$")
@@ -28,13 +29,12 @@ def is_hugging_face_folder(folder: str) -> bool:
 def read_hugging_face_base(
     folder: str, vocab_file: str | None = None, lower_case: bool | None = None
 ) -> Base:
-    """Opens a folder with `config.json`, `vocab.txt` and `model.safetensors`."""
-    weights = os.path.join(folder, WEIGHTS)
-    if not os.path.exists(weights):
-        raise UserError(
-            f"{folder}: expected {WEIGHTS} in one piece; pickled weights (pytorch_model.bin) are "
-            "not read, because they can run code"
-        )
+    """Opens a folder with `config.json`, `vocab.txt` and the weights in one file."""
+    names = (WEIGHTS, PICKLED_WEIGHTS)
+    found = [name for name in names if os.path.exists(os.path.join(folder, name))]
+    if not found:
+        raise UserError(f"{folder}: expected {' or '.join(names)}, in one piece")
+    weights = os.path.join(folder, found[0])
     config = read_hugging_face_config(os.path.join(folder, "config.json"))
     vocabulary = _read_vocabulary(folder, vocab_file, lower_case)
     if vocabulary:
@@ -63,16 +63,24 @@ def _read_vocabulary(
 
 def _read_tensors(weights: str, config: BertConfig) -> Tensors:
     paths = hugging_face_names(config.num_layers)
+    for name, tensor in _stored(weights):
+        if _NOT_THE_ENCODER.search(name):
+            continue
+        path = paths.get(_current_name(name), name)
+        array = np.asarray(tensor, np.float32)
+        # PyTorch stores kernels as [out, in].
+        array = array.T if path.endswith("/kernel") else array
+        yield path, split_heads(path, array, config.num_attention_heads)
+
+
+def _stored(weights: str) -> Tensors:
+    if weights.endswith(PICKLED_WEIGHTS):
+        yield from sorted(read_torch_file(weights).items())
+        return
     try:
         with safetensors.safe_open(weights, framework="np") as file:
             for name in sorted(file.keys()):
-                if _NOT_THE_ENCODER.search(name):
-                    continue
-                path = paths.get(_current_name(name), name)
-                array = np.asarray(file.get_tensor(name), np.float32)
-                # PyTorch stores kernels as [out, in].
-                array = array.T if path.endswith("/kernel") else array
-                yield path, split_heads(path, array, config.num_attention_heads)
+                yield name, file.get_tensor(name)
     except (safetensors.SafetensorError, OSError) as error:
         raise UserError(f"{weights}: not a readable safetensors file: {error}") from None
 

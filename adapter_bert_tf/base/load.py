@@ -1,7 +1,6 @@
 """Loads any BERT into an encoder."""
 
 import dataclasses
-import difflib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,7 @@ from adapter_bert_tf.base.base import Base, digest_of
 from adapter_bert_tf.base.checkpoint import has_checkpoint, read_checkpoint_base
 from adapter_bert_tf.base.hub import is_hub_model, read_hub_base
 from adapter_bert_tf.base.hugging_face import is_hugging_face_folder, read_hugging_face_base
-from adapter_bert_tf.base.presets import PRESETS, locate
+from adapter_bert_tf.base.presets import PRESETS, locate, refuse_unknown
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
@@ -96,7 +95,9 @@ def find_base(
     place = locate(bert)
     found = next((format for format in FORMATS if format.recognises(place)), None)
     if found is None:
-        raise UserError(_not_found(bert))
+        refuse_unknown(bert)
+        files = " or ".join(format.files for format in FORMATS)
+        raise UserError(f"{bert}: holds no BERT: expected {files}")
     arguments: dict[str, Any] = {"vocab_file": vocab_file, "lower_case": lower_case}
     if config_file:
         if not found.takes_config:
@@ -107,15 +108,6 @@ def find_base(
     base = found.opens(place, **arguments)
     # A pack names its base by the origin, and a preset's name means the same on every machine.
     return dataclasses.replace(base, origin=bert) if bert in PRESETS else base
-
-
-def _not_found(bert: str) -> str:
-    if os.path.isdir(bert):
-        files = " or ".join(format.files for format in FORMATS)
-        return f"{bert}: holds no BERT: expected {files}"
-    near = difflib.get_close_matches(bert, PRESETS, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"presets are {', '.join(PRESETS)}"
-    return f"{bert}: no such folder, checkpoint or preset; {hint}"
 
 
 def _check_design(adapter: AdapterConfig, base: Base) -> None:

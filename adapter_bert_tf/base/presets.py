@@ -1,5 +1,6 @@
 """BERTs that can be loaded by a short name."""
 
+import difflib
 import hashlib
 import importlib.metadata
 import os
@@ -33,6 +34,16 @@ PRESETS = (MINILM, *HUB_PRESETS)
 def locate(bert: str) -> str:
     """Returns the folder or TF-Hub handle of a preset, and any other name as it is."""
     return find_minilm() if bert == MINILM else HUB_PRESETS.get(bert, bert)
+
+
+def refuse_unknown(bert: str) -> None:
+    """Refuses a name that is neither a preset nor a handle nor the place of any file."""
+    places = (bert, f"{bert}.index")
+    if bert in PRESETS or "://" in bert or any(map(os.path.exists, places)):
+        return
+    near = difflib.get_close_matches(bert, PRESETS, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"presets are {', '.join(PRESETS)}"
+    raise UserError(f"{bert}: no such folder, checkpoint or preset; {hint}")
 
 
 def find_minilm() -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +21,15 @@ def bucket_lengths(max_seq_length: int) -> list[int]:
         length += 2 if length < 16 else 4 if length < 32 else 8 if length < 96 else 16
         lengths.append(min(length, max_seq_length))
     return lengths
+
+
+def some_rows(columns: dict[str, Any], count: int | None) -> dict[str, Any]:
+    """Returns so many rows, in their order; which ones does not depend on the run's seed."""
+    total = int(columns[IDS].nrows())
+    if count is None or count >= total:
+        return columns
+    rows = np.sort(np.random.default_rng(0).permutation(total)[:count])
+    return {name: tf.gather(values, rows) for name, values in columns.items()}
 
 
 @dataclasses.dataclass

@@ -63,8 +63,73 @@ def linear(x: tf.Tensor) -> tf.Tensor:
     return x
 
 
-ACTIVATIONS: dict[str, Activation] = {
-    function.__name__: function for function in (gelu, gelu_erf, relu, tanh, sigmoid, swish, linear)
+def gelu_10(x: tf.Tensor) -> tf.Tensor:
+    """GELU in its exact form, between -10 and 10."""
+    import tensorflow as tf
+
+    return tf.clip_by_value(gelu_erf(x), -10.0, 10.0)
+
+
+def quick_gelu(x: tf.Tensor) -> tf.Tensor:
+    """`x * sigmoid(1.702 * x)`."""
+    return x * sigmoid(1.702 * x)
+
+
+def relu2(x: tf.Tensor) -> tf.Tensor:
+    """The square of `relu`."""
+    import tensorflow as tf
+
+    return tf.square(relu(x))
+
+
+def relu6(x: tf.Tensor) -> tf.Tensor:
+    """`relu`, up to 6."""
+    import tensorflow as tf
+
+    return tf.nn.relu6(x)
+
+
+def leaky_relu(x: tf.Tensor) -> tf.Tensor:
+    """`relu` with a slope of 0.01 below 0."""
+    import tensorflow as tf
+
+    return tf.nn.leaky_relu(x, alpha=0.01)
+
+
+def mish(x: tf.Tensor) -> tf.Tensor:
+    """`x * tanh(softplus(x))`."""
+    import tensorflow as tf
+
+    return x * tanh(tf.nn.softplus(x))
+
+
+def laplace(x: tf.Tensor) -> tf.Tensor:
+    """A normal distribution's share below `x`, which looks like `relu2` near 0."""
+    import tensorflow as tf
+
+    return 0.5 * (1 + tf.math.erf((x - 0.707107) / (0.282095 * 2**0.5)))
+
+
+_FUNCTIONS = (
+    *(gelu, gelu_erf, gelu_10, quick_gelu, relu, relu2, relu6, leaky_relu),
+    *(tanh, sigmoid, swish, mish, laplace, linear),
+)
+ACTIVATIONS: dict[str, Activation] = {function.__name__: function for function in _FUNCTIONS}
+
+# The names that Hugging Face's files use. Their "gelu" is the exact form with erf, Google's the
+# tanh form.
+HUGGING_FACE_NAMES = {
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_accurate": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_python_tanh": "gelu",
+    "silu": "swish",
+    "leakyrelu": "leaky_relu",
+    **{name: name for name in ACTIVATIONS if not name.startswith("gelu")},
+    "gelu_10": "gelu_10",
 }
 
 

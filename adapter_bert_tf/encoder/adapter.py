@@ -1,4 +1,9 @@
-"""The bottleneck adapter (Houlsby et al., ICML 2019, figure 2): its design and its arithmetic.
+"""The bottleneck adapter: its designs and its arithmetic.
+
+`houlsby` is the paper's (ICML 2019, figure 2): it reads the sub-layer's output. `pfeiffer` reads
+the LayerNorm that stands behind the sub-layer, of the output plus the sub-layer's input, and has
+one site in a layer (Pfeiffer et al., 2021). `parallel` reads the sub-layer's input (He et al.,
+2022).
 
 Everything about adapters is in this file. A new design is a new field of `AdapterConfig`, and what
 follows from it for `shapes` and `adapt`. Flags, the Keras layer, task packs and exports follow by
@@ -8,9 +13,10 @@ themselves. TensorFlow is imported only where it computes, so that flags are rea
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adapter_bert_tf import options
 from adapter_bert_tf.encoder.activations import Activation, get_activation
@@ -24,38 +30,60 @@ ATTENTION = "attention"
 FEED_FORWARD = "feed_forward"
 SITES = (ATTENTION, FEED_FORWARD)
 
-_INNER_EPSILON = 1e-12
+HOULSBY, PFEIFFER, PARALLEL = "houlsby", "pfeiffer", "parallel"
+
+
+class _Design(NamedTuple):
+    """What a design has where nothing else is said."""
+
+    sites: tuple[str, ...] = SITES
+    scaling: float = 1.0
+
+
+DESIGNS = {
+    HOULSBY: _Design(),
+    PFEIFFER: _Design((FEED_FORWARD,)),
+    PARALLEL: _Design((FEED_FORWARD,), 4.0),
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class AdapterConfig:
     """The design of an encoder's adapters. The defaults are the original program's.
 
-    The metadata `differs` marks fields in which tasks that share one export may differ.
+    Attributes:
+      epsilon: Epsilon of the LayerNorm in front of the bottleneck.
 
     Example:
       `AdapterConfig(size=64, layers=range(6, 12))` leaves the lower half of BERT-base as it is.
     """
 
-    size: int = option(64, "Width of the bottleneck.", differs=True)
+    size: int = option(64, "Width of the bottleneck.")
     activation: str = option("gelu", "Non-linearity of the bottleneck; gelu is the tanh form.")
     init_scale: float = option(
         1e-3,
         "Standard deviation of new kernels. The paper says 1e-2; above that training degrades.",
-        differs=True,
     )
     sites: tuple[str, ...] = option(
-        SITES, "Sub-layers with an adapter: attention, feed_forward or both.", differs=True
+        None, "Sub-layers with an adapter: attention, feed_forward or both, as the design says."
     )
     layers: tuple[int, ...] | None = option(
-        None, "Transformer layers with adapters, counted from 0; by default all.", differs=True
+        None, "Transformer layers with adapters, counted from 0; by default all."
     )
-    parallel: bool = option(False, "The bottleneck reads the sub-layer's input, not its output.")
+    parallel: bool = option(False, "--adapter_design=parallel at both sites, without scaling.")
     layer_norm: bool = option(False, "Put a LayerNorm in front of the bottleneck.")
     hidden_layers: int = option(1, "Number of layers of the bottleneck's width.")
     multiplicative: bool = option(False, "Scale the sub-layer's output instead of adding to it.")
+    design: str = option(
+        HOULSBY, "What the bottleneck reads, and at which sites.", choices=tuple(DESIGNS)
+    )
+    scaling: float = option(
+        None, "Factor of what the bottleneck adds; by default 1, in a parallel design 4."
+    )
+    epsilon: float = 1e-12
 
     def __post_init__(self):
+        self._resolve_design()
         for field in ("size", "hidden_layers"):
             value = getattr(self, field)
             if not isinstance(value, numbers.Integral) or value < 1:
@@ -63,6 +91,8 @@ class AdapterConfig:
             object.__setattr__(self, field, int(value))
         if not self.init_scale >= 0:
             raise UserError(f"adapter init_scale must not be negative, not {self.init_scale!r}")
+        if not math.isfinite(self.scaling) or not 0 <= self.epsilon < 1:
+            raise UserError(f"adapter scaling must be a number, not {self.scaling!r}")
         if not self.sites or set(self.sites) - set(SITES):
             raise UserError(f"adapter sites must be among {', '.join(SITES)}, not {self.sites!r}")
         # In one order, so that equal designs are equal.
@@ -70,6 +100,23 @@ class AdapterConfig:
         if self.layers is not None:
             object.__setattr__(self, "layers", tuple(sorted({int(layer) for layer in self.layers})))
         get_activation(self.activation)
+
+    def _resolve_design(self) -> None:
+        """Fills in what follows from the design."""
+        if self.design not in DESIGNS:
+            raise UserError(f"adapter design must be among {', '.join(DESIGNS)}: {self.design!r}")
+        if self.parallel and self.design == PFEIFFER:
+            raise UserError("adapter design pfeiffer is not parallel")
+        default = DESIGNS[HOULSBY if self.parallel else self.design]
+        is_parallel = self.parallel or self.design == PARALLEL
+        resolved = {
+            "design": PARALLEL if is_parallel else self.design,
+            "parallel": is_parallel,
+            "sites": default.sites if self.sites is None else self.sites,
+            "scaling": default.scaling if self.scaling is None else self.scaling,
+        }
+        for field, value in resolved.items():
+            object.__setattr__(self, field, value)
 
     def in_layers(self, num_layers: int) -> tuple[int, ...]:
         """Returns the layers with adapters in an encoder with `num_layers` layers."""
@@ -97,6 +144,10 @@ class AdapterConfig:
             shapes |= {f"{name}/kernel": (inputs, outputs), f"{name}/bias": (outputs,)}
         return shapes
 
+    def form(self) -> AdapterConfig:
+        """Returns what is the same for all adapters that compute alike, whatever their shapes."""
+        return dataclasses.replace(self, size=1, init_scale=0.0, sites=SITES, layers=None)
+
     def differences(self, other: AdapterConfig, num_layers: int) -> list[str]:
         """Returns the fields in which tuned adapters differ; their start does not matter."""
         mine, theirs = (
@@ -117,28 +168,34 @@ def adapt(
     source: tf.Tensor | None,
     weights: Mapping[str, tf.Tensor],
     activate: Activation | None = None,
+    norm: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> tf.Tensor:
     """Computes what an adapter makes of a sub-layer's output.
 
     Args:
       config: The adapter's design.
       output: The sub-layer's output, `[tokens, width]`.
-      source: The sub-layer's input, for a parallel adapter.
+      source: The sub-layer's input, for designs that read it.
       weights: The adapter's variables by the names of `AdapterConfig.shapes`.
       activate: A faster form of the configured activation.
+      norm: The LayerNorm behind the sub-layer, for the design that reads it.
     """
     import tensorflow as tf
 
     from adapter_bert_tf.encoder.arithmetic import dense, layer_norm
 
     activate = activate or get_activation(config.activation)
-    x = output if not config.parallel else source
+    x = source if config.parallel else output
+    if config.design == PFEIFFER:
+        x = tf.cast(norm(output + source), output.dtype)
     if config.layer_norm:
         # In front of the bottleneck: behind it, it would scale the small start up to 1.
         gamma, beta = weights["layer_norm/gamma"], weights["layer_norm/beta"]
-        normal = layer_norm(tf.cast(x, tf.float32), gamma, beta, _INNER_EPSILON)
+        normal = layer_norm(tf.cast(x, tf.float32), gamma, beta, config.epsilon)
         x = tf.cast(normal, output.dtype)
     for layer in config.narrow_layers():
         x = activate(dense(x, weights[f"{layer}/kernel"], weights[f"{layer}/bias"]))
     update = dense(x, weights["up/kernel"], weights["up/bias"])
+    if config.scaling != 1:
+        update *= config.scaling
     return output * (1 + update) if config.multiplicative else output + update

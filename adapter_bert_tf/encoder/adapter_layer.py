@@ -1,6 +1,7 @@
 """The adapter as a Keras layer."""
 
 import threading
+from collections.abc import Callable
 
 import tensorflow as tf
 import tf_keras
@@ -13,8 +14,8 @@ from adapter_bert_tf.encoder.adapter import AdapterConfig, adapt
 class InputOf:
     """Hands the input of one layer to another one that is called later, in the same call.
 
-    A parallel adapter stands behind a sub-layer, but reads the sub-layer's input. Keras has no
-    hooks, so the sub-layer's `call` is wrapped.
+    An adapter stands behind a sub-layer, but may read the sub-layer's input. Keras has no hooks,
+    so the sub-layer's `call` is wrapped.
 
     Args:
       layer: The layer whose input is wanted.
@@ -47,7 +48,9 @@ class Adapter(tf_keras.layers.Layer):
     Args:
       config: An `AdapterConfig`, or its dictionary.
       dropout: Rate of the dropout on the sub-layer's output.
-      source: Where a parallel adapter gets the sub-layer's input from, if not from its caller.
+      source: Where it gets the sub-layer's input from, if its design reads it and its caller does
+        not give it.
+      norm: The LayerNorm behind the sub-layer, if its design reads it.
 
     Example:
       `Adapter(AdapterConfig(size=8))(tf.zeros([2, 16, 48]))`
@@ -61,12 +64,13 @@ class Adapter(tf_keras.layers.Layer):
         config: AdapterConfig | dict,
         dropout: float = 0.0,
         source: InputOf | None = None,
+        norm: Callable[[tf.Tensor], tf.Tensor] | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.config = AdapterConfig(**config) if isinstance(config, dict) else config
         self.dropout = fast.make_dropout(dropout)
-        self.source = source
+        self.source, self.norm = source, norm
         self._activation = get_activation(self.config.activation)
         self.is_fast = fast.is_on()
 
@@ -88,7 +92,7 @@ class Adapter(tf_keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, output, source=None, training=None):
-        if source is None and self.config.parallel and self.source is not None:
+        if source is None and self.source is not None:
             source = self.source.take()
         output = self.dropout(output, training=training)
         width = output.shape[-1]
@@ -98,6 +102,7 @@ class Adapter(tf_keras.layers.Layer):
             None if source is None else tf.reshape(tf.cast(source, output.dtype), [-1, width]),
             self.variables_by_name,
             fast.activation(self._activation, training) if self.is_fast else None,
+            self.norm,
         )
         return tf.ensure_shape(tf.reshape(adapted, tf.shape(output)), output.shape)
 

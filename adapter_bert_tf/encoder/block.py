@@ -8,8 +8,15 @@ from official.nlp.modeling import layers
 
 from adapter_bert_tf import internals
 from adapter_bert_tf.encoder import fast
-from adapter_bert_tf.encoder.adapter import ATTENTION, FEED_FORWARD, AdapterConfig
+from adapter_bert_tf.encoder.adapter import (
+    ATTENTION,
+    FEED_FORWARD,
+    HOULSBY,
+    PFEIFFER,
+    AdapterConfig,
+)
 from adapter_bert_tf.encoder.adapter_layer import Adapter, InputOf
+from adapter_bert_tf.errors import UserError
 
 Layers = dict[str, tf_keras.layers.Layer]
 
@@ -49,7 +56,11 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
         with internals.untracked(self):
             super().build(input_shape)
         self.is_fast = self.is_fast and _is_like_berts(input_shape)
-        internals.set_block_layers(self, self.replaced(internals.get_block_layers(self)))
+        layers = self.replaced(internals.get_block_layers(self))
+        internals.set_block_layers(self, layers)
+        if self.adapter is not None and self.adapter.design == PFEIFFER:
+            shape = input_shape if isinstance(input_shape, tf.TensorShape) else input_shape[0]
+            self._build_norms(layers, shape[-1])
 
     def replaced(self, layers: Layers) -> Layers:
         """Returns the layers to use instead of those that the parent made, all of them unbuilt."""
@@ -58,9 +69,21 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
         hidden, attention = layers["output_dropout"].rate, self.attention_output_dropout
         if attention is None:
             attention = layers["attention_dropout"].rate
-        layers["attention_dropout"] = self.make_site(ATTENTION, layers["attention"], attention)
-        layers["output_dropout"] = self.make_site(FEED_FORWARD, layers["intermediate"], hidden)
+        layers["attention_dropout"] = self.make_site(
+            ATTENTION, layers["attention"], layers["attention_norm"], attention
+        )
+        layers["output_dropout"] = self.make_site(
+            FEED_FORWARD, layers["intermediate"], layers["output_norm"], hidden
+        )
         return layers
+
+    def _build_norms(self, layers: Layers, width: int) -> None:
+        """Builds the LayerNorms here, because adapters that read them are called before them."""
+        if self.get_config()["norm_first"]:
+            raise UserError("adapter design pfeiffer needs LayerNorms behind the sub-layers")
+        for name in ("attention_norm", "output_norm"):
+            with tf.name_scope(layers[name].name):
+                layers[name].build([None, None, width])
 
     def _faster(self, layers: Layers) -> Layers:
         config = self.get_config()
@@ -75,20 +98,30 @@ class AdapterEncoderBlock(layers.TransformerEncoderBlock):
         return found
 
     def make_site(
-        self, site: str, sublayer: tf_keras.layers.Layer, dropout: float
+        self,
+        site: str,
+        sublayer: tf_keras.layers.Layer,
+        norm: tf_keras.layers.Layer,
+        dropout: float,
     ) -> tf_keras.layers.Layer:
         """Returns what stands behind a sub-layer: dropout, and an adapter if the design has one.
 
         Args:
           site: "attention" or "feed_forward".
-          sublayer: The layer whose input a parallel adapter reads.
+          sublayer: The layer whose input an adapter may read.
+          norm: The LayerNorm behind the sub-layer, which an adapter may read.
           dropout: Rate of the dropout.
         """
         with fast.switched(self.is_fast):
             if self.adapter is None or site not in self.adapter.sites:
                 return fast.make_dropout(dropout)
-            source = InputOf(sublayer) if self.adapter.parallel else None
-            return Adapter(self.adapter, dropout, source, name=f"{site}_adapter")
+            source = InputOf(sublayer) if self.adapter.design != HOULSBY else None
+
+            # A function, because Keras would list the LayerNorm among the adapter's layers.
+            def normalize(tokens: tf.Tensor) -> tf.Tensor:
+                return norm(tokens[None])[0]
+
+            return Adapter(self.adapter, dropout, source, normalize, name=f"{site}_adapter")
 
     def share_layers(self, other: "AdapterEncoderBlock") -> None:
         """Calls another block's layers where their variables are this block's own already."""
@@ -128,7 +161,7 @@ def shareable(layers: Layers, others: Layers) -> Layers:
 
 
 def _is_same(layer: tf_keras.layers.Layer, other: tf_keras.layers.Layer) -> bool:
-    # `InputOf` has replaced the `call` of what stands before a parallel adapter.
+    # `InputOf` has replaced the `call` of what stands before some adapters.
     if isinstance(layer, Adapter) or any("call" in vars(each) for each in (layer, other)):
         return False
     mine, others = ([id(variable) for variable in each.weights] for each in (layer, other))

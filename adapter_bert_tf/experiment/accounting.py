@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.experiment.estimate import sizes_of
 from adapter_bert_tf.pack.pack import read_description, read_shapes
 
 
@@ -43,16 +44,24 @@ class SuiteCost:
         return statistics.fmean(self.shares)
 
 
-def suite_cost(packs: Sequence[str | os.PathLike], base_parameters: int) -> SuiteCost:
-    """Returns what the tasks of some packs cost.
+def suite_cost(packs: Sequence[str | os.PathLike], base_parameters: int | None = None) -> SuiteCost:
+    """Returns what the tasks of some packs cost beside one BERT.
 
     Args:
       packs: Folders of task packs.
-      base_parameters: Number of parameters of their base, which packs do not tell.
+      base_parameters: Number of parameters of their base. By default it is read off the base,
+        which is where the first pack says.
+
+    Example:
+      `suite_cost(["runs/sst2/pack", "runs/mrpc/pack"]).total`
     """
+    if not packs:
+        raise UserError("expected the folders of task packs")
     described = [read_description(pack) for pack in packs]
     if len({each.base.get("fingerprint") for each in described}) > 1:
         raise UserError("the packs were tuned on different bases, so they share none")
+    if base_parameters is None:
+        base_parameters = sizes_of(described[0].base.get("origin", "")).total
     shapes = (read_shapes(*each) for each in zip(packs, described, strict=True))
     held = (sum(map(math.prod, each.values())) for each in shapes)
     return SuiteCost(base_parameters, tuple(held))

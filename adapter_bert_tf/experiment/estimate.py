@@ -40,18 +40,21 @@ class Sizes:
 
     Attributes:
       layers: Transformer layers.
-      width: Their width; the feed-forward layers are four times as wide.
+      width: Their width.
       rows: Rows of its tables: words, positions and segments.
+      inner: Width between the feed-forward projections, by default four times the width.
     """
 
     layers: int
     width: int
     rows: int = 30522 + 512 + 2
+    inner: int | None = None
 
     @property
     def layer(self) -> int:
-        """Parameters of a layer."""
-        return 12 * self.width**2 + 13 * self.width
+        """Parameters of a layer: four projections, two feed-forward ones, two LayerNorms."""
+        width, inner = self.width, self.inner or 4 * self.width
+        return 4 * (width**2 + width) + 2 * width * inner + inner + width + 4 * width
 
     @property
     def pooler(self) -> int:
@@ -97,7 +100,7 @@ def sizes_of(bert: str) -> Sizes:
 
     config = find_base(bert).config
     rows = config.vocab_size + config.max_sequence_length + config.type_vocab_size
-    return Sizes(config.num_layers, config.hidden_size, rows)
+    return Sizes(config.num_layers, config.hidden_size, rows, config.inner_dim)
 
 
 def describe(experiment: Experiment) -> list[str]:

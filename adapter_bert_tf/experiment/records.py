@@ -77,6 +77,8 @@ def write_records(folder: str, records: Sequence[Record]) -> None:
     writer.writerow(names)
     for record in records:
         row = {**vars(record), "settings": json.dumps(record.settings, sort_keys=True)}
+        # So that the table can be read elsewhere, too.
+        row["folder"] = record.folder and os.path.relpath(record.folder, folder)
         writer.writerow(["" if row[name] is None else row[name] for name in names])
     write_atomically(os.path.join(folder, TRIALS), text.getvalue().encode())
 

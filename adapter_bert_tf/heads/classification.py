@@ -8,9 +8,9 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.data.examples import Label, LabelColumns
-from adapter_bert_tf.encoder import fast
 from adapter_bert_tf.errors import UserError, some
-from adapter_bert_tf.heads.head import Head, Metric, output_dense
+from adapter_bert_tf.heads.head import Head, Metric
+from adapter_bert_tf.heads.text import TextForm, TextHead
 
 # So that a damaged description does not ask for all of the memory.
 MOST_CLASSES = 100_000
@@ -41,12 +41,13 @@ def _of_classes(metric: str, **options) -> Metric:
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
-class ClassificationHead(Head):
+class ClassificationHead(TextHead):
     """Pooled output -> dropout -> a logit for each class.
 
     Args:
       classes: Number of classes.
       dropout: Rate of the dropout on the pooled output.
+      pooler, hidden_layers, activation: See `TextForm`.
     """
 
     kind = "classification"
@@ -59,19 +60,27 @@ class ClassificationHead(Head):
     }
     default_metrics = ("accuracy", "macro_f1")
 
-    def __init__(self, classes: int, dropout: float = 0.1, name: str = "head", **kwargs):
-        super().__init__(name=name, **kwargs)
+    def __init__(
+        self,
+        classes: int,
+        dropout: float = 0.1,
+        pooler: bool = True,
+        hidden_layers: int = 0,
+        activation: str = "tanh",
+        name: str = "head",
+        **kwargs,
+    ):
         check_classes(classes)
+        form = TextForm(pooler, hidden_layers, activation)
+        super().__init__(classes, dropout, form, name=name, **kwargs)
         self.classes = classes
-        self.dropout = fast.make_dropout(dropout)
-        self.output_layer = output_dense(classes)
 
     @classmethod
     def make(cls, labels: Sequence[str], dropout: float) -> Head:
         return cls(len(labels), dropout)
 
     def settings(self) -> dict[str, Any]:
-        return {"classes": self.classes, "dropout": self.dropout.rate}
+        return {"classes": self.classes, **super().settings()}
 
     @classmethod
     def recognizes(cls, columns: LabelColumns) -> bool:
@@ -98,7 +107,7 @@ class ClassificationHead(Head):
             raise ValueError(f"unknown label {cells[0]!r}; known are {some(labels, 20)}") from None
 
     def call(self, encoded: dict[str, tf.Tensor]) -> tf.Tensor:
-        return self.output_layer(self.dropout(encoded["pooled_output"]))
+        return self.logits(encoded)
 
     def loss(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Returns the cross entropy; `labels` are numbers of classes."""

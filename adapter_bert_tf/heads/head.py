@@ -174,11 +174,11 @@ class Head(tf_keras.layers.Layer):
         return {**super().get_config(), **self.settings()}
 
 
-def output_dense(units: int) -> tf_keras.layers.Dense:
-    """Returns the last layer of a head, in float32 under every precision policy."""
+def output_dense(units: int, name: str = "output") -> tf_keras.layers.Dense:
+    """Returns a layer of a head, in float32 under every precision policy."""
     return tf_keras.layers.Dense(
         units,
         kernel_initializer=tf_keras.initializers.TruncatedNormal(stddev=0.02),
-        name="output",
+        name=name,
         dtype=tf.float32,
     )

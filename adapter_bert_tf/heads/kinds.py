@@ -19,7 +19,8 @@ TEXT_KINDS = {
     "regression": "regression.RegressionHead",
     "classification": "classification.ClassificationHead",
 }
-_KINDS = {**TEXT_KINDS, "span": "span.SpanHead"}
+NO_HEAD = "none"
+_KINDS = {**TEXT_KINDS, "span": "span.SpanHead", NO_HEAD: "none.NoHead"}
 
 
 class _Heads(Mapping[str, "type[Head]"]):

@@ -51,6 +51,7 @@ class MultiLabelHead(ClassificationHead):
     Args:
       classes: Number of labels.
       dropout: Rate of the dropout on the pooled output.
+      pooler, hidden_layers, activation: See `TextForm`.
     """
 
     kind = "multi_label"

@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.data.examples import LabelColumns
-from adapter_bert_tf.encoder import fast
-from adapter_bert_tf.heads.head import Head, Metric, output_dense
+from adapter_bert_tf.heads.head import Head, Metric
+from adapter_bert_tf.heads.text import TextForm, TextHead
 
 
 class Value(NamedTuple):
@@ -34,11 +34,12 @@ def _correlation(metric: str) -> Metric:
 
 
 @tf_keras.utils.register_keras_serializable(package="adapter_bert_tf")
-class RegressionHead(Head):
+class RegressionHead(TextHead):
     """Pooled output -> dropout -> a number, as for STS-B.
 
     Args:
       dropout: Rate of the dropout on the pooled output.
+      pooler, hidden_layers, activation: See `TextForm`.
     """
 
     kind = "regression"
@@ -49,17 +50,21 @@ class RegressionHead(Head):
     }
     default_metrics = ("pearson", "spearman")
 
-    def __init__(self, dropout: float = 0.1, name: str = "head", **kwargs):
-        super().__init__(name=name, **kwargs)
-        self.dropout = fast.make_dropout(dropout)
-        self.output_layer = output_dense(1)
+    def __init__(
+        self,
+        dropout: float = 0.1,
+        pooler: bool = True,
+        hidden_layers: int = 0,
+        activation: str = "tanh",
+        name: str = "head",
+        **kwargs,
+    ):
+        form = TextForm(pooler, hidden_layers, activation)
+        super().__init__(1, dropout, form, name=name, **kwargs)
 
     @classmethod
     def make(cls, labels: Sequence[str], dropout: float) -> Head:
         return cls(dropout)
-
-    def settings(self) -> dict[str, Any]:
-        return {"dropout": self.dropout.rate}
 
     @classmethod
     def recognizes(cls, columns: LabelColumns) -> bool:
@@ -85,7 +90,7 @@ class RegressionHead(Head):
         return number
 
     def call(self, encoded: dict[str, tf.Tensor]) -> tf.Tensor:
-        return tf.squeeze(self.output_layer(self.dropout(encoded["pooled_output"])), axis=-1)
+        return tf.squeeze(self.logits(encoded), axis=-1)
 
     def loss(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Returns the squared error."""

@@ -12,6 +12,8 @@ from adapter_bert_tf.base.base import Base, digest_of, digest_of_parts
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
 from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.kinds import NO_HEAD
 from adapter_bert_tf.pack.pack import Pack, read_pack, read_tensors, write_pack
 from adapter_bert_tf.tuning.methods import Tuning
 from adapter_bert_tf.tuning.task_model import TaskModel
@@ -74,7 +76,8 @@ def load_pack(model: TaskModel | AdapterBertEncoder, folder: str | os.PathLike) 
     any order. On an error the model stays as it was.
 
     Args:
-      model: A model, which gets the pack's head if its own is another, or an encoder.
+      model: A model, which gets the pack's head if its own is another, or an encoder. If the pack
+        has no head, the model's stays.
       folder: The pack's folder.
 
     Returns:
@@ -84,14 +87,10 @@ def load_pack(model: TaskModel | AdapterBertEncoder, folder: str | os.PathLike) 
     pack = read_pack(folder)
     _check_fits(encoder, pack, os.fspath(folder))
     tensors = read_tensors(folder, pack)
-    head = model.head if isinstance(model, TaskModel) else None
-    if head is None or {"kind": head.kind, "settings": head.settings()} != pack.head:
-        with _scope_of(encoder):
-            head = pack.make_head()
-            head.ensure_built(encoder.hidden_size)
-    variables = variables_by_path(encoder) | {
-        f"head/{path}": variable for path, variable in variables_by_path(head).items()
-    }
+    head = _head_for(model, encoder, pack)
+    variables = variables_by_path(encoder)
+    if head.kind == pack.kind:
+        variables |= variables_by_path(head, "head/")
     _check_tensors(variables, pack, tensors, os.path.join(folder, pack.weights))
     tensors |= _to_restore(encoder, except_for=tensors)
     if not isinstance(model, TaskModel):
@@ -102,6 +101,20 @@ def load_pack(model: TaskModel | AdapterBertEncoder, folder: str | os.PathLike) 
         model.set_head(head)
     model.set_tuning(pack.tuning)
     return model
+
+
+def _head_for(
+    model: TaskModel | AdapterBertEncoder, encoder: AdapterBertEncoder, pack: Pack
+) -> Head:
+    """Returns the model's own head if the pack has the same or none, or else a new one."""
+    if isinstance(model, TaskModel):
+        own = {"kind": model.head.kind, "settings": model.head.settings()}
+        if pack.kind == NO_HEAD or own == pack.head:
+            return model.head
+    with _scope_of(encoder):
+        head = pack.make_head()
+        head.ensure_built(encoder.hidden_size)
+    return head
 
 
 def share_encoder(encoder: AdapterBertEncoder, pack: Pack, folder: str) -> AdapterBertEncoder:

@@ -20,7 +20,7 @@ import safetensors.numpy
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError, file_error, first_line
 from adapter_bert_tf.files import read_json_object, write_atomically
-from adapter_bert_tf.heads.kinds import make_head
+from adapter_bert_tf.heads.kinds import NO_HEAD, make_head
 from adapter_bert_tf.tuning.methods import Tuning
 
 if TYPE_CHECKING:
@@ -105,6 +105,12 @@ def read_pack(folder: str | os.PathLike) -> Pack:
     """Reads and checks a pack's description."""
     path = os.path.join(folder, DESCRIPTION)
     return parse_pack(read_json_object(path), path)
+
+
+def refuse_no_head(pack: Pack, folder: str | os.PathLike) -> None:
+    """Refuses a pack that can't answer, because it only has adapters."""
+    if pack.kind == NO_HEAD:
+        raise UserError(f"{folder}: has no head; tune one on it with --pack={folder}")
 
 
 def read_description(folder: str | os.PathLike) -> Pack:

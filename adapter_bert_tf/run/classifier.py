@@ -3,15 +3,14 @@
 import os
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from adapter_bert_tf.data.batches import Batches
+from adapter_bert_tf.data.batches import Batches, some_rows
 from adapter_bert_tf.data.records import LABELS, cached_records, read_records
 from adapter_bert_tf.data.sources import RecordFiles, Source
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
 from adapter_bert_tf.errors import UserError, some
-from adapter_bert_tf.heads.kinds import HEADS
+from adapter_bert_tf.heads.kinds import HEADS, NO_HEAD
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import Pack
 from adapter_bert_tf.run.common import (
@@ -29,7 +28,7 @@ from adapter_bert_tf.run.devices import is_tpu, worker_number
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.results import Scorer, describe, write_predictions
 from adapter_bert_tf.run.settings import ClassifierSettings
-from adapter_bert_tf.run.source import find_source, split_names
+from adapter_bert_tf.run.source import find_source, known_from, split_names
 from adapter_bert_tf.run.trainer import Plan, Watcher, is_finished, train, write_results
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.text.inputs import IDS
@@ -56,7 +55,7 @@ def run_classifier(
     folder = RunFolder(settings.output_dir, worker_number(strategy))
     check_export(settings)
     settings, pack = with_pack(settings, folder)
-    source = find_source(settings, *_known(pack, settings))
+    source = find_source(settings, *known_from(pack, settings))
     task = _make_task(settings, source, pack, strategy, make)
     data = _Data(settings, source, task, strategy)
 
@@ -93,22 +92,10 @@ def read_dev(settings: ClassifierSettings) -> Batches:
     """Returns the first dev set of a finished run's task, as the run's pack reads it."""
     strategy = settings.devices.prepare(settings.seed)
     settings, pack = with_pack(settings, RunFolder(settings.output_dir))
-    source = find_source(settings, *_known(pack, settings))
+    source = find_source(settings, *known_from(pack, settings))
     task = _make_task(settings, source, pack, strategy, make_model)
     name = split_names(settings, source, DEV)[0]
     return _Data(settings, source, task, strategy).batches(name, settings.eval_batch_size)
-
-
-def _known(
-    pack: Pack | None, settings: ClassifierSettings
-) -> tuple[str | None, tuple[str, ...] | None]:
-    """Returns the kind and the labels that a pack says; None where the files have to say them."""
-    if pack is None:
-        return None, None
-    # A pack that was imported has no names. Files with labels bring them.
-    is_named = pack.labels or not pack.class_names
-    brings_names = settings.do_train or settings.do_eval
-    return pack.kind, pack.class_names if is_named or not brings_names else None
 
 
 def _make_task(
@@ -121,7 +108,8 @@ def _make_task(
     if pack and pack.labels and tuple(pack.labels) != tuple(source.labels):
         ours = some(source.labels)
         raise UserError(f"{settings.pack}: has the labels {some(pack.labels)}; the task has {ours}")
-    if pack and len(pack.class_names) != len(source.labels):
+    has_head = pack and pack.kind != NO_HEAD
+    if pack and has_head and len(pack.class_names) != len(source.labels):
         raise UserError(
             f"{settings.pack}: has {len(pack.class_names)} classes; the files have "
             f"{len(source.labels)}: {some(source.labels)}"
@@ -166,7 +154,7 @@ class _Data:
         if whole and int(tf.reduce_max(columns[LABELS])) >= classes:
             raise UserError(f"{path}: has labels beyond the {classes} classes")
         if split == TRAIN:
-            columns = _some_rows(columns, self._settings.max_train_examples)
+            columns = some_rows(columns, self._settings.max_train_examples)
         lengths = padded_lengths(self._settings, self._on_tpu)
         return Batches(columns, batch_size, lengths, fixed_rows=self._on_tpu)
 
@@ -185,12 +173,3 @@ class _Data:
         # It is named after a digest of its content.
         self.digests[f"{split} set"] = os.path.splitext(os.path.basename(path))[0]
         return path
-
-
-def _some_rows(columns: dict[str, Any], count: int | None) -> dict[str, Any]:
-    """Returns so many rows, in their order; which ones does not depend on the run's seed."""
-    total = int(columns[IDS].nrows())
-    if count is None or count >= total:
-        return columns
-    rows = np.sort(np.random.default_rng(0).permutation(total)[:count])
-    return {name: tf.gather(values, rows) for name, values in columns.items()}

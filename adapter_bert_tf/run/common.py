@@ -13,9 +13,10 @@ from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.data.batches import bucket_lengths
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.kinds import NO_HEAD
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.original import is_tuned_checkpoint, save_pack_of_checkpoint
-from adapter_bert_tf.pack.pack import Pack, read_pack
+from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_no_head
 from adapter_bert_tf.run.devices import worker_number
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import RunSettings, Settings
@@ -42,6 +43,8 @@ def with_pack(settings: Settings, folder: RunFolder) -> tuple[Settings, Pack | N
         return settings, None
     pack = read_pack(path)
     _refuse_contradiction(settings, pack, path)
+    if not settings.do_train:
+        refuse_no_head(pack, path)
     changes: dict[str, Any] = {"adapter": pack.adapter, "tuning": pack.tuning}
     if not settings.do_train:
         # The pack's own inputs: other ones would give other answers.
@@ -111,7 +114,7 @@ def make_model(
         if settings.pack is None:
             return model
         found = read_pack(settings.pack).kind
-        if found != head.kind:
+        if found not in (head.kind, NO_HEAD):
             raise UserError(f"{settings.pack}: is a {found}, the task a {head.kind}")
         return load_pack(model, settings.pack)
 

@@ -66,6 +66,9 @@ class RunSettings:
         group="Run",
         result=True,
     )
+    max_train_examples: int | None = option(
+        None, "Train on so many examples, always the same ones.", group="Data", positive=True
+    )
     train_batch_size: int = option(32, "Rows of a training batch.", group="Run", positive=True)
     predict_batch_size: int = option(
         64, "Rows of a prediction batch.", group="Run", positive=True, result=True
@@ -207,9 +210,6 @@ class ClassifierSettings(RunSettings):
         table=True,
         choices=tuple(TEXT_KINDS),
     )
-    max_train_examples: int | None = option(
-        None, "Train on so many examples, always the same ones.", group="Data", positive=True
-    )
     do_eval: bool | None = option(None, "Evaluate.", group="Run", result=True)
     eval_batch_size: int = option(
         64, "Rows of an evaluation batch.", group="Run", positive=True, result=True
@@ -267,6 +267,9 @@ class SquadSettings(RunSettings):
     max_query_length: int = option(64, "Longest question, in tokens.", group="Data", positive=True)
     version_2_with_negative: bool = option(
         False, "Questions may have no answer, as in SQuAD v2.0.", group="Data"
+    )
+    max_predict_examples: int | None = option(
+        None, "Answer so many questions, always the same ones.", group="Data", positive=True
     )
     verbose_logging: bool = option(
         False, "Name the training questions that are left out.", group="Data", result=True

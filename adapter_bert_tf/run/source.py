@@ -2,6 +2,7 @@
 
 import os
 
+from adapter_bert_tf.base.presets import refuse_unknown
 from adapter_bert_tf.data.sources import (
     OriginalFiles,
     OwnFiles,
@@ -12,8 +13,10 @@ from adapter_bert_tf.data.sources import (
 )
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.heads.kinds import TEXT_HEADS
-from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings
+from adapter_bert_tf.heads.kinds import NO_HEAD, TEXT_HEADS
+from adapter_bert_tf.pack.pack import Pack, read_description
+from adapter_bert_tf.run.settings import ClassifierSettings, RunSettings, SquadSettings
+from adapter_bert_tf.squad.questions import read_squad
 
 # The original writes `train.tf_record`.
 RECORD_ENDINGS = (".tfrecord", ".tf_record")
@@ -21,13 +24,36 @@ RECORD_ENDINGS = (".tfrecord", ".tf_record")
 
 def check_files(settings: ClassifierSettings) -> None:
     """Refuses files and columns that a classifier run can't use."""
-    # With a pack, its labels decide, and reading a pack needs TensorFlow.
-    if settings.pack is None and settings.do_train:
-        find_source(settings)
+    pack = _check_base(settings)
+    if pack is not None or settings.do_train:
+        find_source(settings, *known_from(pack, settings))
+    for split, path in settings.own_files.items():
+        # Even if this run does not read it.
+        if not os.path.exists(path):
+            raise UserError(f"--{split}_file={path}: no such file")
+
+
+def _check_base(settings: RunSettings) -> Pack | None:
+    """Refuses a BERT or a pack that is not there, and returns the pack's description."""
+    refuse_unknown(settings.bert)
+    return read_description(settings.pack) if settings.pack else None
+
+
+def known_from(
+    pack: Pack | None, settings: ClassifierSettings
+) -> tuple[str | None, tuple[str, ...] | None]:
+    """Returns the kind and the labels that a pack says; None where the files have to say them."""
+    if pack is None or pack.kind == NO_HEAD:
+        return None, None
+    # A pack that was imported has no names. Files with labels bring them.
+    is_named = pack.labels or not pack.class_names
+    brings_names = settings.do_train or settings.do_eval
+    return pack.kind, pack.class_names if is_named or not brings_names else None
 
 
 def check_squad_files(settings: SquadSettings) -> None:
     """Refuses files that a SQuAD run can't use."""
+    _check_base(settings)
     own_files = settings.train_file or settings.predict_file  # Without any, TFDS has all.
     for part in ("train", "predict"):
         is_missing = own_files and getattr(settings, f"{part}_file") is None
@@ -37,6 +63,8 @@ def check_squad_files(settings: SquadSettings) -> None:
         path = getattr(settings, name)
         if path is not None and not os.path.exists(path):
             raise UserError(f"--{name}={path}: no such file")
+        if path is not None and not path.endswith(RECORD_ENDINGS):
+            read_squad(path)
 
 
 def find_source(

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from adapter_bert_tf import options
-from adapter_bert_tf.data.batches import Batches
+from adapter_bert_tf.data.batches import Batches, some_rows
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.heads.span import SpanHead
 from adapter_bert_tf.pack.model import load_pack
@@ -31,7 +31,13 @@ from adapter_bert_tf.run.source import RECORD_ENDINGS, check_squad_files
 from adapter_bert_tf.run.trainer import TRAINING, Plan, Watcher, is_finished, train, write_results
 from adapter_bert_tf.squad.decoder import Answered, Decoding
 from adapter_bert_tf.squad.metrics import has_answers, score_predictions
-from adapter_bert_tf.squad.questions import read_squad, read_squad_tfds, to_predict, to_train
+from adapter_bert_tf.squad.questions import (
+    read_squad,
+    read_squad_tfds,
+    some_questions,
+    to_predict,
+    to_train,
+)
 from adapter_bert_tf.squad.records import cached_span_records, read_span_records
 from adapter_bert_tf.squad.windows import WindowSizes
 from adapter_bert_tf.task import Task
@@ -132,7 +138,9 @@ class _Questions:
     def __init__(self, task: Task, settings: SquadSettings, folder: RunFolder, on_tpu: bool):
         self._task, self._settings, self._folder = task, settings, folder
         self._on_tpu = on_tpu
-        self._articles = _articles(settings, "predict")
+        self._articles = some_questions(
+            _articles(settings, "predict"), settings.max_predict_examples
+        )
         self._questions = to_predict(self._articles)
         if not self._questions:
             raise UserError(f"{settings.predict_file or 'TFDS'}: no questions")
@@ -187,6 +195,7 @@ def _training_batches(task: Task, settings: SquadSettings, on_tpu: bool) -> tupl
         digest = os.path.splitext(os.path.basename(path))[0]
     columns = read_span_records(path)
     check_rows(path, columns[IDS], settings.max_seq_length, task.model.encoder.base)
+    columns = some_rows(columns, settings.max_train_examples)
     lengths = padded_lengths(settings, on_tpu)
     return Batches(columns, settings.train_batch_size, lengths, fixed_rows=on_tpu), digest
 

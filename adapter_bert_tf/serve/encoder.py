@@ -1,6 +1,7 @@
 """The encoder that computes rows of different tasks in one batch."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import tensorflow as tf
 import tf_keras
@@ -43,7 +44,9 @@ class TaskEncoder(AdapterBertEncoder):
 
     Args:
       values: The values of the tasks' variables.
-      adapter: The design that the tasks' adapters share, with the layers and sites of them all.
+      adapter: The layers and sites at which some task has an adapter.
+      forms: The forms of the adapters.
+      form_of_task: Which of the forms each task has.
       hidden_size: Width of the outputs.
       num_attention_heads: Heads of each layer.
       inner_dim: Width between the two feed-forward projections.
@@ -55,6 +58,8 @@ class TaskEncoder(AdapterBertEncoder):
         self,
         values: Values,
         adapter: AdapterConfig | None,
+        forms: Sequence[AdapterConfig],
+        form_of_task: Sequence[int],
         *,
         hidden_size: int,
         num_attention_heads: int,
@@ -62,12 +67,9 @@ class TaskEncoder(AdapterBertEncoder):
         norm_epsilon: float,
         **kwargs,
     ):
-        shared = _Shared(
-            Batch(num_attention_heads),
-            Norms(values, hidden_size, norm_epsilon),
-            Adapters(adapter, values, hidden_size) if adapter else None,
-            Attention(),
-        )
+        norms = Norms(values, hidden_size, norm_epsilon)
+        adapters = Adapters(forms, form_of_task, values, norms, hidden_size) if adapter else None
+        shared = _Shared(Batch(num_attention_heads), norms, adapters, Attention())
         # Keras allows no attribute to be set before its own __init__, which calls `make_block`.
         self.__dict__["_shared"] = shared
         with fast.switched(on=True):
@@ -103,15 +105,16 @@ class TaskEncoder(AdapterBertEncoder):
         inputs = {IDS: ids, MASK: ids, SEGMENTS: rows.segments[None]}
         return self(inputs, output_range=output_range)["sequence_output"][0]
 
-    def pool(self, rows: Rows) -> tf.Tensor:
-        """Returns the rows' pooled outputs, `[rows, width]`."""
-        return self.pooler_layer(self.encode(rows, output_range=1))
+    def encode_firsts(self, rows: Rows) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the pooled outputs of the rows, `[rows, width]`, and those of first tokens."""
+        firsts = self.encode(rows, output_range=1)
+        return self.pooler_layer(firsts), firsts
 
     def ensure_built(self, shared=None) -> None:
         if not self.built:
             token = tf.ragged.constant([[0]], tf.int32)
             names = (IDS, SEGMENTS, POSITIONS)
-            self.pool(Rows.line_up(dict.fromkeys(names, token), tf.zeros([1], tf.int32)))
+            self.encode_firsts(Rows.line_up(dict.fromkeys(names, token), tf.zeros([1], tf.int32)))
 
 
 class _TaskBlock(AdapterEncoderBlock):
@@ -143,13 +146,13 @@ class _TaskBlock(AdapterEncoderBlock):
             layers[name] = TaskLayerNorm(shared.batch, shared.norms, path)
         return layers
 
-    def make_site(self, site, sublayer, dropout):
+    def make_site(self, site, sublayer, norm, dropout):
         shared = self._shared
         if shared.adapters is None or self.adapter is None or site not in self.adapter.sites:
-            return super().make_site(site, sublayer, dropout)
-        source = InputOf(sublayer) if self.adapter.parallel else None
-        path = f"{self.name}/{site}_adapter"
-        return TaskAdapter(shared.batch, shared.adapters, path, source)
+            return super().make_site(site, sublayer, norm, dropout)
+        source = InputOf(sublayer) if shared.adapters.read_inputs else None
+        numbers = shared.adapters.at(f"{self.name}/{site}_adapter", f"{self.name}/{norm.name}")
+        return TaskAdapter(shared.batch, shared.adapters, numbers, source)
 
     def call(self, inputs, output_range: int | None = None):
         """Calls the layer. An `output_range` of 1 means the first token of every row."""

@@ -6,16 +6,17 @@ there are, the graph has a single function for all adapters, one for all LayerNo
 attentions.
 """
 
+import functools
 from collections.abc import Sequence
 
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.encoder.adapter import AdapterConfig, adapt
+from adapter_bert_tf.encoder.adapter import HOULSBY, AdapterConfig, adapt
 from adapter_bert_tf.encoder.adapter_layer import InputOf
 from adapter_bert_tf.encoder.arithmetic import attention_scores, layer_norm, mask_bias, scale_query
 from adapter_bert_tf.encoder.fast.dense import FlatDense
-from adapter_bert_tf.serve.rows import Batch, Padded, by_task, concat_loop
+from adapter_bert_tf.serve.rows import Batch, Padded, by_task, choose, concat_loop
 from adapter_bert_tf.serve.values import ONLY, Values
 
 
@@ -25,22 +26,39 @@ class Adapters:
     A task without an adapter at some site has one of zeros there, which adds nothing.
 
     Args:
-      config: The design that the tasks share.
+      forms: The forms of the tasks' adapters.
+      form_of_task: Which of the forms each task has.
       values: The tasks' variables.
+      norms: The tasks' LayerNorms.
       width: Width of the encoder.
     """
 
-    def __init__(self, config: AdapterConfig, values: Values, width: int):
-        self.config = config
-        self._values = values
-        self._ranks = {name: len(shape) for name, shape in config.shapes(width).items()}
+    def __init__(
+        self,
+        forms: Sequence[AdapterConfig],
+        form_of_task: Sequence[int],
+        values: Values,
+        norms: "Norms",
+        width: int,
+    ):
+        self._forms, self._form_of_task = forms, form_of_task
+        self._values, self._norms = values, norms
+        self._ranks = {
+            name: len(shape) for form in forms for name, shape in form.shapes(width).items()
+        }
+        self.read_inputs = any(form.design != HOULSBY for form in forms)
         numbers = tf.TensorSpec([None], tf.int32)
         tokens = tf.TensorSpec([None, width], tf.float32)
         self._adapt = tf.function(self._by_task, [tokens, tokens, *[numbers] * 3], autograph=False)
 
-    def at(self, prefix: str) -> list[int]:
-        """Returns the numbers of the variables of the adapter at a path."""
-        return self._values.numbers(prefix, list(self._ranks))
+    def at(self, path: str, norm: str) -> list[int]:
+        """Returns the numbers of an adapter's variables, and of those of the LayerNorm behind it.
+
+        Args:
+          path: The adapter's path.
+          norm: The LayerNorm's path.
+        """
+        return [*self._values.numbers(path, list(self._ranks)), *self._norms.at(norm)]
 
     def __call__(
         self, output: tf.Tensor, source: tf.Tensor, batch: Batch, numbers: Sequence[int]
@@ -49,7 +67,7 @@ class Adapters:
 
         Args:
           output: The sub-layer's output, `[tokens, width]`.
-          source: The sub-layer's input, which a parallel adapter reads.
+          source: The sub-layer's input, which some designs read.
           batch: The rows.
           numbers: The numbers of the adapter's variables, from `at`.
         """
@@ -58,16 +76,27 @@ class Adapters:
         return self._adapt(output, source, rows.groups, rows.group_tokens, constant)
 
     def _by_task(self, output, source, tasks, sizes, numbers) -> tf.Tensor:
-        variables = dict(zip(self._ranks, tf.unstack(numbers, len(self._ranks)), strict=True))
+        *own, gamma, beta = tf.unstack(numbers, len(self._ranks) + 2)
+        variables = dict(zip(self._ranks, own, strict=True))
 
-        def adapt_task(task: tf.Tensor | int, output: tf.Tensor, source: tf.Tensor) -> tf.Tensor:
+        def adapt_as(form: AdapterConfig, task, output, source) -> tf.Tensor:
             weights = {
-                name: (self._values.vector if rank == 1 else self._values.matrix)(
+                name: (self._values.vector if self._ranks[name] == 1 else self._values.matrix)(
                     variables[name], task
                 )
-                for name, rank in self._ranks.items()
+                for name in form.shapes(output.shape[-1])
             }
-            return adapt(self.config, output, source, weights)
+
+            def norm(tokens: tf.Tensor) -> tf.Tensor:
+                return self._norms.of_task(tokens, task, gamma, beta)
+
+            return adapt(form, output, source, weights, norm=norm)
+
+        def adapt_task(task: tf.Tensor | int, output: tf.Tensor, source: tf.Tensor) -> tf.Tensor:
+            branches = [
+                functools.partial(adapt_as, form, task, output, source) for form in self._forms
+            ]
+            return choose(self._form_of_task, task, branches)
 
         if self._values.tasks == 1:
             return adapt_task(ONLY, output, source)
@@ -80,16 +109,21 @@ class TaskAdapter(tf_keras.layers.Layer):
     Args:
       batch: The rows.
       adapters: Computes all adapters.
-      prefix: The adapter's path.
-      source: Where a parallel adapter gets the sub-layer's input from.
+      numbers: The numbers of the adapter's variables, from `Adapters.at`.
+      source: Where an adapter gets the sub-layer's input from, if one of them reads it.
     """
 
     def __init__(
-        self, batch: Batch, adapters: Adapters, prefix: str, source: InputOf | None, **kwargs
+        self,
+        batch: Batch,
+        adapters: Adapters,
+        numbers: Sequence[int],
+        source: InputOf | None,
+        **kwargs,
     ):
         super().__init__(**kwargs)
         self._batch, self._adapters, self._source = batch, adapters, source
-        self._numbers = adapters.at(prefix)
+        self._numbers = list(numbers)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         source = inputs if self._source is None else self._source.take()
@@ -119,6 +153,11 @@ class Norms:
         rows = batch.rows
         constant = tf.constant(numbers, tf.int32)
         return self._normalize(tokens, rows.groups, rows.token_groups, constant)
+
+    def of_task(self, tokens: tf.Tensor, task, gamma, beta) -> tf.Tensor:
+        """Normalizes the tokens of one task, with its variables of these numbers."""
+        scale, shift = (self._values.vector(number, task) for number in (gamma, beta))
+        return layer_norm(tokens, scale, shift, self._epsilon)
 
     def _by_task(self, tokens, tasks, token_groups, numbers) -> tf.Tensor:
         def of_each_token(number: tf.Tensor) -> tf.Tensor:

@@ -1,17 +1,18 @@
 """The model that computes many tasks on one base."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
 
+from adapter_bert_tf.encoder.arithmetic import dense
 from adapter_bert_tf.encoder.variables import is_layer_norm, variables_by_path
+from adapter_bert_tf.heads.text import TextForm
 from adapter_bert_tf.serve.encoder import TaskEncoder
-from adapter_bert_tf.serve.rows import Rows
+from adapter_bert_tf.serve.rows import Rows, TaskFunction, by_task, choose
 from adapter_bert_tf.serve.service import Service
 from adapter_bert_tf.serve.values import Values, to_served
-
-HEAD_KERNEL, HEAD_BIAS = "head/output/kernel", "head/output/bias"
 
 
 class ServedModel:
@@ -24,44 +25,60 @@ class ServedModel:
     def __init__(self, service: Service):
         self.values = make_values(service)
         self.encoder = TaskEncoder(
-            self.values, service.common_adapter(), **service.base.config.encoder_arguments()
+            self.values,
+            service.adapter_places(),
+            *service.adapter_forms(),
+            **service.base.config.encoder_arguments(),
         )
         self.encoder.ensure_built()
         self.base = variables_by_path(self.encoder)
         values = to_served(service.values)
         for path, variable in self.base.items():
             variable.assign(values[path])
+        self._forms, self._form_of_task = service.head_forms()
         # Signatures that need the same output share one function of the graph.
         fields = [tf.TensorSpec([None], tf.int32)] * len(dataclasses.fields(Rows))
-        self._encode = {
-            output: tf.function(
+        self._firsts, self._tokens = (
+            tf.function(
                 lambda *fields, encode=encode: encode(Rows(*fields)), fields, autograph=False
             )
-            for output, encode in (
-                ("pooled_output", self.encoder.pool),
-                ("sequence_output", self.encoder.encode),
-            )
-        }
+            for encode in (self.encoder.encode_firsts, self.encoder.encode)
+        )
 
-    def outputs(self, rows: Rows, source: str, function, width: int) -> tf.Tensor:
-        """Computes the logits of each task, and returns what a function makes of them.
+    def of_rows(self, rows: Rows, function: TaskFunction, width: int) -> tf.Tensor:
+        """Computes the logits of each row, and returns what a function makes of them.
 
         Args:
           rows: The batch.
-          source: The output that the heads read: "pooled_output" gives a result for each row, and
-            "sequence_output" one for each token.
           function: Takes a task's number and its logits, and returns a matrix of `width` columns.
           width: Width of the result.
         """
 
-        def head(task: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
-            kernel = self.values.matrix(self.values.number(HEAD_KERNEL), task)
-            bias = self.values.vector(self.values.number(HEAD_BIAS), task)
-            return function(task, tf.nn.bias_add(tf.matmul(encoded, kernel), bias))
+        def logits_as(form: TextForm, task, pooled, first) -> tf.Tensor:
+            layers = {name: functools.partial(self._dense, task, name) for name in form.layers}
+            return form.logits(pooled, first, layers)
 
-        encoded = self._encode[source](*rows.fields())
-        by_task = rows.rows_by_task if source == "pooled_output" else rows.tokens_by_task
-        return by_task(encoded, head, width)
+        def head(task: tf.Tensor, pooled: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
+            branches = [
+                functools.partial(logits_as, form, task, pooled, first) for form in self._forms
+            ]
+            return function(task, choose(self._form_of_task, task, branches))
+
+        encoded = self._firsts(*rows.fields())
+        return by_task(encoded, rows.groups, rows.group_rows, head, width)
+
+    def of_tokens(self, rows: Rows, function: TaskFunction, width: int) -> tf.Tensor:
+        """Does the same with the logits of each token."""
+
+        def head(task: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+            return function(task, self._dense(task, "output", tokens))
+
+        encoded = self._tokens(*rows.fields())
+        return by_task((encoded,), rows.groups, rows.group_tokens, head, width)
+
+    def _dense(self, task: tf.Tensor, layer: str, x: tf.Tensor) -> tf.Tensor:
+        kernel, bias = self.values.numbers(f"head/{layer}", ["kernel", "bias"])
+        return dense(x, self.values.matrix(kernel, task), self.values.vector(bias, task))
 
 
 def make_values(service: Service) -> Values:
@@ -81,13 +98,16 @@ def make_values(service: Service) -> Values:
 
 def _adapters(service: Service) -> dict[str, np.ndarray]:
     """Returns an adapter of zeros for each layer and site at which some task has an adapter."""
-    adapter = service.common_adapter()
-    if adapter is None:
+    places = service.adapter_places()
+    if places is None:
         return {}
     config = service.base.config
+    shapes: dict[str, tuple[int, ...]] = {}
+    for form in service.adapter_forms()[0]:
+        shapes |= form.shapes(config.hidden_size, size=1)
     return {
         f"transformer/layer_{layer}/{site}_adapter/{name}": np.zeros(shape, np.float32)
-        for layer in adapter.in_layers(config.num_layers)
-        for site in adapter.sites
-        for name, shape in adapter.shapes(config.hidden_size, size=1).items()
+        for layer in places.in_layers(config.num_layers)
+        for site in places.sites
+        for name, shape in shapes.items()
     }

@@ -6,7 +6,7 @@ attention needs rows of equal length, and pads a few rows of similar length at a
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -107,14 +107,6 @@ class Rows:
             group_tokens=self.group_rows,
         )
 
-    def tokens_by_task(self, tokens: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
-        """Applies `function(task, part)` to the part of `[tokens, ...]` that each task has."""
-        return by_task((tokens,), self.groups, self.group_tokens, function, width)
-
-    def rows_by_task(self, rows: tf.Tensor, function: TaskFunction, width: int) -> tf.Tensor:
-        """Applies `function(task, part)` to the part of `[rows, ...]` that each task has."""
-        return by_task((rows,), self.groups, self.group_rows, function, width)
-
     def in_order(self, rows: tf.Tensor) -> tf.Tensor:
         """Returns `[rows, ...]` in the order that the rows had before sorting."""
         return tf.gather(rows, tf.math.invert_permutation(self.order))
@@ -144,6 +136,21 @@ def by_task(
         return function(tf.gather(tasks, number), *(tensor[chosen] for tensor in tensors))
 
     return concat_loop(part, tf.size(tasks), width)
+
+
+def choose(
+    number_of_task: Sequence[int], task: tf.Tensor | int, branches: Sequence[Callable]
+) -> tf.Tensor:
+    """Returns the result of the branch that a task has.
+
+    Args:
+      number_of_task: Which of the branches each task has.
+      task: The task's number.
+      branches: Functions without arguments. If there is a single one, nothing has to be chosen.
+    """
+    if len(branches) == 1:
+        return branches[0]()
+    return tf.switch_case(tf.gather(number_of_task, task), branches)
 
 
 def concat_loop(part: Callable[[tf.Tensor], tf.Tensor], count: tf.Tensor, width: int) -> tf.Tensor:

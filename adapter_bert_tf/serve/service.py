@@ -14,18 +14,13 @@ from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variabl
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import HEADS
+from adapter_bert_tf.heads.text import TextForm, TextHead
 from adapter_bert_tf.pack.model import load_pack
-from adapter_bert_tf.pack.pack import Pack, read_pack
+from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_no_head
 from adapter_bert_tf.squad.windows import WindowSizes
 from adapter_bert_tf.text.tokenizer import Vocabulary
 
 _DEFAULT_LENGTH = 128
-# One graph computes the adapters of all tasks, so they have to agree in these fields.
-_IN_COMMON = [
-    field.name
-    for field in dataclasses.fields(AdapterConfig)
-    if not field.metadata.get("differs", False)
-]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,25 +114,31 @@ class Service:
         rows = [[*task.labels, *[""] * (most - len(task.labels))] for task in self.tasks]
         return np.array(rows, dtype=str).reshape(len(rows), most)
 
-    def common_adapter(self) -> AdapterConfig | None:
-        """Returns the design that the tasks' adapters share, with the layers and sites of all."""
-        layers = self.base.config.num_layers
-        adapted = [(task.name, task.pack.adapter) for task in self.tasks if task.pack.adapter]
-        if not adapted:
+    def adapter_forms(self) -> tuple[list[AdapterConfig], list[int]]:
+        """Returns the forms of the tasks' adapters, and which of them each task has.
+
+        A task without adapters has any form: its adapters are zeros.
+        """
+        of_tasks = [task.pack.adapter and task.pack.adapter.form() for task in self.tasks]
+        forms = list(dict.fromkeys(form for form in of_tasks if form))
+        return forms, [forms.index(form) if form else 0 for form in of_tasks]
+
+    def head_forms(self) -> tuple[list[TextForm], list[int]]:
+        """Returns the forms of the heads on texts, and which of them each task has."""
+        heads = [task.pack.make_head() for task in self.tasks]
+        of_tasks = [head.form if isinstance(head, TextHead) else TextForm() for head in heads]
+        forms = list(dict.fromkeys(of_tasks))
+        return forms, [forms.index(form) for form in of_tasks]
+
+    def adapter_places(self) -> AdapterConfig | None:
+        """Returns a configuration with all layers and sites at which some task has an adapter."""
+        adapters = [task.pack.adapter for task in self.tasks if task.pack.adapter]
+        if not adapters:
             return None
-        first_name, first = adapted[0]
-        for name, adapter in adapted[1:]:
-            for field in _IN_COMMON:
-                if getattr(adapter, field) != getattr(first, field):
-                    raise UserError(
-                        f"{name}: its adapters have {field}={getattr(adapter, field)}, those of "
-                        f"{first_name} {getattr(first, field)}; they can't be in one export"
-                    )
-        return dataclasses.replace(
-            first,
-            size=max(adapter.size for _, adapter in adapted),
-            sites=tuple({site for _, adapter in adapted for site in adapter.sites}),
-            layers=tuple({i for _, adapter in adapted for i in adapter.in_layers(layers)}),
+        layers = self.base.config.num_layers
+        return AdapterConfig(
+            sites=tuple({site for adapter in adapters for site in adapter.sites}),
+            layers=tuple({i for adapter in adapters for i in adapter.in_layers(layers)}),
         )
 
 
@@ -164,6 +165,7 @@ def read_service(base: Base, folders: Sequence[str], before: Sequence[ServedTask
     tasks = list(before)
     for folder in folders:
         pack = read_pack(folder)
+        refuse_no_head(pack, folder)
         design = pack.adapter and dataclasses.replace(pack.adapter, init_scale=0.0)
         if design not in encoders:
             encoders[design] = make_encoder(base, design)

@@ -73,7 +73,7 @@ class _TextAnswers:
             values = self._choose(task, [kind.activate(logits) for kind in self._kinds])
             return tf.pad(values, [[0, 0], [0, columns - tf.shape(values)[1]]])
 
-        values = self._model.outputs(rows, "pooled_output", activate, width=columns)
+        values = self._model.of_rows(rows, activate, width=columns)
         values, tasks = rows.in_order(values), rows.in_order(rows.tasks)
         labels = tf.gather(self._labels, tasks)
         answers: dict[str, tf.Tensor] = {}
@@ -124,7 +124,7 @@ def _logits_of(model: ServedModel, requests: Requests) -> Callable:
             chosen = slice(number * _TOGETHER, (number + 1) * _TOGETHER)
             some = {name: values[chosen] for name, values in inputs.items()}
             rows = requests.line_up(some, tasks[chosen])
-            logits = model.outputs(rows, "sequence_output", lambda _, logits: logits, width)
+            logits = model.of_tokens(rows, lambda _, logits: logits, width)
             by_row = tf.RaggedTensor.from_row_lengths(logits, rows.lengths)
             return rows.in_order(by_row).flat_values
 

@@ -5,6 +5,8 @@ import dataclasses
 import re
 from typing import Any
 
+import numpy as np
+
 from adapter_bert_tf.data.download import load_tfds
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import read_json
@@ -100,6 +102,22 @@ def to_predict(articles: list[dict[str, Any]]) -> Questions:
         for question in paragraph["qas"]:
             _add(questions, question, number)
     return questions
+
+
+def some_questions(articles: list[dict[str, Any]], count: int | None) -> list[dict[str, Any]]:
+    """Returns articles with so many of their questions, in their order, always the same ones."""
+    total = sum(len(paragraph["qas"]) for paragraph, _ in _paragraphs(articles))
+    if count is None or count >= total:
+        return articles
+    kept = iter(np.isin(np.arange(total), np.random.default_rng(0).permutation(total)[:count]))
+    found = []
+    for article in articles:
+        paragraphs = [
+            {**each, "qas": [question for question in each["qas"] if next(kept)]}
+            for each in article["paragraphs"]
+        ]
+        found.append({**article, "paragraphs": [each for each in paragraphs if each["qas"]]})
+    return found
 
 
 def to_train(articles: list[dict[str, Any]], path: str, with_negative: bool) -> Questions:

@@ -23,6 +23,7 @@ from adapter_bert_tf.encoder.activations import gelu
 from adapter_bert_tf.encoder.variables import variables_by_path
 from adapter_bert_tf.text.tokenizer import read_vocabulary
 from tests import tiny
+from tests.torch_bytes import state_file
 
 
 def _output(encoder):
@@ -314,12 +315,22 @@ def test_folders_without_a_bert_are_told(tmp_path):
     with pytest.raises(UserError, match=told):
         load_encoder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="pickled weights"):
+    with pytest.raises(UserError, match=r"expected model.safetensors or pytorch_model.bin"):
         load_encoder(tmp_path)
     _write_hugging_face(tmp_path)
     _cut(tmp_path / "model.safetensors")
     with pytest.raises(UserError, match="not a readable safetensors file"):
         load_encoder(tmp_path)
+
+
+def test_pickled_weights_are_read_as_tensors_only(tmp_path):
+    _write_hugging_face(tmp_path)
+    expected = load_encoder(tmp_path, None).get_weights()
+    stored = safetensors.numpy.load_file(tmp_path / "model.safetensors")
+    os.unlink(tmp_path / "model.safetensors")
+    (tmp_path / "pytorch_model.bin").write_bytes(state_file(stored))
+    for ours, theirs in zip(load_encoder(tmp_path, None).get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_several_checkpoints_need_a_choice(tmp_path):

@@ -47,6 +47,27 @@ def test_parallel_reads_the_input_of_the_sub_layer(x):
     )
 
 
+def test_pfeiffer_reads_the_norm_of_output_and_input(x):
+    adapter = Adapter(
+        AdapterConfig(size=4, init_scale=0.5, design="pfeiffer"), norm=lambda tokens: 3 * tokens + 1
+    )
+    source = x[:, ::-1]
+    output = adapter(x, source)
+    v = _values(adapter)
+    read = 3 * (x + source) + 1
+    np.testing.assert_allclose(
+        output, x + _gelu(read @ v["down/kernel"]) @ v["up/kernel"], atol=1e-4
+    )
+
+
+def test_scaling_is_a_factor_of_what_is_added(x):
+    adapter = _adapter(scaling=-2.5)
+    output = adapter(x)
+    v = _values(adapter)
+    update = _gelu(x @ v["down/kernel"]) @ v["up/kernel"]
+    np.testing.assert_allclose(output, x - 2.5 * update, atol=1e-5)
+
+
 def test_multiplicative_scales(x):
     adapter = _adapter(multiplicative=True)
     output = adapter(x)
@@ -106,6 +127,24 @@ def test_dropout_comes_before_the_bottleneck():
     np.testing.assert_array_equal(adapter(ones, training=False), ones)
 
 
+@pytest.mark.parametrize(
+    ("given", "sites", "scaling", "parallel"),
+    [
+        ({}, ("attention", "feed_forward"), 1.0, False),
+        ({"design": "pfeiffer"}, ("feed_forward",), 1.0, False),
+        ({"design": "parallel"}, ("feed_forward",), 4.0, True),
+        ({"parallel": True}, ("attention", "feed_forward"), 1.0, True),
+        ({"design": "parallel", "scaling": 1, "sites": ["attention"]}, ("attention",), 1, True),
+    ],
+    ids=str,
+)
+def test_a_design_says_what_is_not_given(given, sites, scaling, parallel):
+    config = AdapterConfig(**given)
+    assert (config.sites, config.scaling, config.parallel) == (sites, scaling, parallel)
+    assert (config.design == "parallel") == parallel
+    assert AdapterConfig(**config.to_dict()) == config
+
+
 def test_config_round_trip(x):
     adapter = _adapter(parallel=True, layer_norm=True, sites=["attention"])
     again = Adapter.from_config(adapter.get_config())
@@ -123,6 +162,10 @@ def test_config_round_trip(x):
         ({"sites": ()}, "sites"),
         ({"sites": ("pooler",)}, "pooler"),
         ({"activation": "step"}, "step"),
+        ({"design": "odd"}, "design must be among houlsby, pfeiffer, parallel"),
+        ({"design": "pfeiffer", "parallel": True}, "pfeiffer is not parallel"),
+        ({"scaling": float("nan")}, "scaling"),
+        ({"epsilon": -1.0}, "adapter"),
     ],
 )
 def test_wrong_choices_are_told(wrong, told):

@@ -6,11 +6,11 @@ import tensorflow as tf
 import tf_keras
 from official.nlp.modeling import networks
 
-from adapter_bert_tf import AdapterBertEncoder, AdapterConfig, internals, load_encoder
+from adapter_bert_tf import AdapterBertEncoder, AdapterConfig, UserError, internals, load_encoder
 from adapter_bert_tf.encoder import fast
 from adapter_bert_tf.encoder.activations import gelu
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
-from tests import tiny
+from tests import numpy_bert, tiny
 
 SIZES = {
     "vocab_size": tiny.WORDS,
@@ -24,6 +24,13 @@ SIZES = {
 DESIGNS = [
     dict(zip(("parallel", "multiplicative", "layer_norm"), choices, strict=True))
     for choices in itertools.product([False, True], repeat=3)
+]
+# These read the LayerNorm behind a sub-layer, so there has to be one.
+BOTH = ("attention", "feed_forward")
+PFEIFFER = [
+    {"design": "pfeiffer"},
+    {"design": "pfeiffer", "sites": BOTH, "scaling": 2.0},
+    {"design": "pfeiffer", "sites": BOTH, "layer_norm": True, "multiplicative": True},
 ]
 
 
@@ -53,8 +60,13 @@ def test_plain_encoder_is_model_gardens(options):
     np.testing.assert_allclose(outputs["sequence_output"], expected["sequence_output"], atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"output_range": 1}])
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize(
+    ("design", "options"),
+    [
+        *itertools.product(DESIGNS, [{}, {"norm_first": True}, {"output_range": 1}]),
+        *itertools.product(PFEIFFER, [{}, {"output_range": 1}]),
+    ],
+)
 def test_adapters_of_scale_zero_change_nothing(design, options):
     adapter = AdapterConfig(size=4, init_scale=0.0, **design)
     _, ours = _pair(adapter, **options)
@@ -75,7 +87,7 @@ def test_small_start_changes_little_and_large_changes_much(bert):
     assert np.abs(large["sequence_output"] - plain).max() > 1e-2
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("design", [*DESIGNS, *PFEIFFER])
 def test_every_design_changes_the_output_and_has_gradients(bert, design):
     encoder = load_encoder(bert, AdapterConfig(size=4, init_scale=0.3, **design))
     adapters = [v for path, v in variables_by_path(encoder).items() if is_adapter(path)]
@@ -85,6 +97,79 @@ def test_every_design_changes_the_output_and_has_gradients(bert, design):
     assert all(gradient is not None for gradient in tape.gradient(loss, adapters))
     plain = load_encoder(bert, None)(tiny.inputs())["sequence_output"]
     assert np.abs(encoder(tiny.inputs())["sequence_output"] - plain).max() > 1e-2
+
+
+def _as_numpy(encoder: AdapterBertEncoder) -> numpy_bert.Adapt:
+    """An encoder's adapters, written from the papers."""
+    config = encoder.adapter
+    values = {path: v.numpy().astype(np.float64) for path, v in variables_by_path(encoder).items()}
+
+    def adapt(layer, site, output, source, norm):
+        stem = f"transformer/layer_{layer}/{site}_adapter/"
+        if f"{stem}up/kernel" not in values:
+            return output
+        x = {"houlsby": output, "pfeiffer": norm(output + source), "parallel": source}[
+            config.design
+        ]
+        if config.layer_norm:
+            gamma, beta = values[f"{stem}layer_norm/gamma"], values[f"{stem}layer_norm/beta"]
+            x = numpy_bert.layer_norm(x, gamma, beta, config.epsilon)
+        hidden = np.tanh(x @ values[f"{stem}down/kernel"] + values[f"{stem}down/bias"])
+        update = hidden @ values[f"{stem}up/kernel"] + values[f"{stem}up/bias"]
+        update = config.scaling * update
+        return output * (1 + update) if config.multiplicative else output + update
+
+    return adapt
+
+
+@pytest.mark.parametrize("is_fast", [True, False], ids=["fast", "plain"])
+@pytest.mark.parametrize(
+    "design",
+    [
+        {"design": "houlsby"},
+        *PFEIFFER,
+        {"design": "pfeiffer", "layers": (0, 2)},
+        {"design": "parallel"},
+        {"parallel": True},
+        {"layer_norm": True, "epsilon": 0.5},
+    ],
+    ids=str,
+)
+def test_every_design_computes_what_its_paper_says(bert, design, is_fast):
+    adapter = AdapterConfig(size=5, activation="tanh", **design)
+    with fast.switched(is_fast):
+        encoder = load_encoder(bert, adapter)
+    random = np.random.default_rng(0)
+    for path, variable in variables_by_path(encoder).items():
+        if is_adapter(path):
+            variable.assign_add(random.normal(size=variable.shape, scale=0.3))
+    expected = numpy_bert.encode(tiny.inputs(), _as_numpy(encoder))
+    mask = tiny.inputs()["input_mask"][:, :, None]
+    found = encoder(tiny.inputs())["sequence_output"]
+    np.testing.assert_allclose(found * mask, expected * mask, atol=2e-5)
+    in_graph = tf.function(encoder.__call__)(tiny.inputs())["sequence_output"]
+    np.testing.assert_allclose(in_graph * mask, expected * mask, atol=2e-5)
+    first = encoder(tiny.inputs(), output_range=1)["sequence_output"]
+    np.testing.assert_allclose(first[:, 0], expected[:, 0], atol=2e-5)
+
+
+def test_pfeiffers_design_needs_layer_norms_behind_the_sub_layers():
+    encoder = AdapterBertEncoder(adapter=AdapterConfig(design="pfeiffer"), norm_first=True, **SIZES)
+    with pytest.raises(UserError, match="pfeiffer needs LayerNorms behind the sub-layers"):
+        encoder.ensure_built()
+
+
+def test_pfeiffers_adapters_add_no_variables_of_the_layer_norm_that_they_read():
+    plain, ours = (
+        AdapterBertEncoder(adapter=adapter, **SIZES)
+        for adapter in (None, AdapterConfig(size=4, **PFEIFFER[1]))
+    )
+    for encoder in (plain, ours):
+        encoder.ensure_built()
+    names = [path for path in variables_by_path(ours) if not is_adapter(path)]
+    assert sorted(names) == sorted(variables_by_path(plain))
+    assert len(ours.weights) == len({id(each) for each in ours.weights})
+    assert ours.adapter_parameters() == tiny.LAYERS * 2 * (2 * 4 * tiny.WIDTH + 4 + tiny.WIDTH)
 
 
 @pytest.mark.parametrize("site", ["attention", "feed_forward"])
@@ -100,9 +185,12 @@ def test_layers_that_do_not_exist_are_told():
         AdapterBertEncoder(adapter=AdapterConfig(layers=[3]), **SIZES)
 
 
-def test_config_round_trip():
+@pytest.mark.parametrize("design", [{"parallel": True}, *PFEIFFER, {"design": "parallel"}], ids=str)
+def test_config_round_trip(design):
     encoder = AdapterBertEncoder(
-        adapter=AdapterConfig(size=4, layers=[0, 2], parallel=True), norm_epsilon=1e-6, **SIZES
+        adapter=AdapterConfig(size=4, layers=[0, 2], init_scale=0.3, **design),
+        norm_epsilon=1e-6,
+        **SIZES,
     )
     again = AdapterBertEncoder.from_config(encoder.get_config())
     assert again.get_config() == encoder.get_config()
@@ -177,8 +265,14 @@ def test_base_products_are_2d(bert):
     assert "Einsum" not in types
 
 
-@pytest.mark.parametrize("design", [None, *DESIGNS], ids=str)
-@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"output_range": 1}], ids=str)
+@pytest.mark.parametrize(
+    ("design", "options"),
+    [
+        *itertools.product([None, *DESIGNS], [{}, {"norm_first": True}, {"output_range": 1}]),
+        *itertools.product(PFEIFFER, [{}, {"output_range": 1}]),
+    ],
+    ids=str,
+)
 def test_fast_layers_compute_what_the_plain_ones_do(design, options):
     adapter = None if design is None else AdapterConfig(size=4, init_scale=0.3, **design)
     rates = {"output_dropout": 0.0, "attention_dropout": 0.0}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from adapter_bert_tf.base.load import load_encoder
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.accounting import SuiteCost, suite_cost
 from adapter_bert_tf.pack.pack import read_pack, read_tensors
@@ -53,6 +54,12 @@ def test_a_pack_of_full_fine_tuning_replaces_the_base(bert, tmp_path):
     tensors = read_tensors(pack, read_pack(pack))
     base = sum(array.size for path, array in tensors.items() if not path.startswith("head/"))
     assert 1 <= suite_cost([pack], base).total < 1.1
+
+
+def test_the_base_is_counted_where_the_pack_says(bert, tmp_path):
+    pack = make_pack(bert, tmp_path / "pack")
+    weights = load_encoder(bert, None).weights
+    assert suite_cost([pack]).base == sum(each.shape.num_elements() for each in weights)
 
 
 def test_packs_of_different_bases_are_refused(bert, tmp_path):

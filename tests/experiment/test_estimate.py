@@ -32,7 +32,8 @@ def test_what_is_trained_is_counted_as_the_model_counts_it(values, adapter, tuni
 def test_sizes_are_those_of_the_preset_or_of_the_files(tmp_path):
     assert sizes_of("bert-large-uncased") == Sizes(24, 1024)
     bert = tiny.write_google_bert(tmp_path)
-    assert sizes_of(bert) == Sizes(tiny.LAYERS, tiny.WIDTH, tiny.WORDS + tiny.LENGTH + 2)
+    rows = tiny.WORDS + tiny.LENGTH + 2
+    assert sizes_of(bert) == Sizes(tiny.LAYERS, tiny.WIDTH, rows, tiny.INNER)
 
 
 def test_twice_the_epochs_take_twice_the_time():

@@ -33,6 +33,8 @@ COUNTS = {
             "feed_forward_only",
             "parallel",
             "multiplicative",
+            # Not the paper's: a later design.
+            "pfeiffer",
         ),
         3,
     ),

@@ -25,7 +25,7 @@ def test_is_cross_entropy_on_the_pooled_output():
 
 def test_dropout_is_applied_once_and_only_in_training():
     head = ClassificationHead(classes=3, dropout=0.5)
-    ones = {"pooled_output": tf.ones([400, 6])}
+    ones = {"pooled_output": tf.ones([400, 6]), "sequence_output": tf.fill([400, 1, 6], 7.0)}
     head(ones)
     head.output_layer.kernel.assign(tf.eye(6, 3))
     assert set(np.unique(head(ones, training=True))) == {0.0, 2.0}

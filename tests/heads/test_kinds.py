@@ -4,7 +4,7 @@ import tf_keras
 
 from adapter_bert_tf.heads.classification import ClassificationHead
 from adapter_bert_tf.heads.head import Head
-from adapter_bert_tf.heads.kinds import HEADS, TEXT_HEADS, make_head
+from adapter_bert_tf.heads.kinds import HEADS, NO_HEAD, TEXT_HEADS, make_head
 from tests.heads.encoded import WIDTH, encoded
 
 
@@ -20,11 +20,28 @@ def test_settings_make_the_same_head(kind):
     assert type(again) is HEADS[kind]
     assert HEADS[kind].kind == kind
     assert again(encoded()).shape == head(encoded()).shape
+
+
+TUNED = [kind for kind in HEADS if kind != NO_HEAD]
+
+
+@pytest.mark.parametrize("kind", TUNED)
+def test_a_head_starts_small(kind):
+    head = make_head(kind, _settings(kind))
+    head(encoded())
     assert not head.output_layer.bias.numpy().any()
     assert np.abs(head.output_layer.kernel).max() <= 0.04
 
 
-@pytest.mark.parametrize("kind", HEADS)
+def test_no_head_has_no_variables_and_changes_nothing():
+    head = make_head(NO_HEAD, {})
+    np.testing.assert_array_equal(head(encoded()), encoded()["pooled_output"])
+    assert head.weights == []
+    assert head.tokens_read == 1
+    assert NO_HEAD not in TEXT_HEADS
+
+
+@pytest.mark.parametrize("kind", TUNED)
 def test_a_head_is_built_before_it_is_called(kind):
     head = make_head(kind, _settings(kind))
     head.ensure_built(WIDTH)

@@ -378,6 +378,41 @@ def test_an_encoder_shares_all_that_its_pack_does_not_bring(bert, tuned, pack, t
         assert (variable is owned.get(path)) == (path not in brought), path
 
 
+@pytest.mark.parametrize("norms", [True, False])
+def test_encoders_of_different_designs_share_a_base(bert, tmp_path, norms):
+    """Adapters that read the LayerNorm behind them read that of their own task."""
+    designs = {
+        "pfeiffer": AdapterConfig(4, design="pfeiffer", init_scale=0.3),
+        "other": AdapterConfig(3, design="pfeiffer", sites=("attention",), init_scale=0.3),
+        "houlsby": ADAPTER,
+    }
+    expected = {}
+    for name, adapter in designs.items():
+        model = _tuned(bert, tuning=Tuning(layer_norms=norms), adapter=adapter)
+        save_pack(model, tmp_path / name)
+        expected[name] = _answers(model)
+    for first in ("pfeiffer", "houlsby"):
+        owner = load_pack(load_encoder(bert, designs[first]), tmp_path / first)
+        sharers = {}
+        if norms:
+            # It was tuned itself, and what it changed can't be shared by those that don't.
+            owner = TaskModel(load_encoder(bert, designs[first]), ClassificationHead(3))
+        for name in designs:
+            sharers[name] = _sharing(owner.encoder, tmp_path / name)
+        # Loaded after one another, and again from one that shares itself.
+        sharers["again"] = _sharing(sharers["pfeiffer"].encoder, tmp_path / "pfeiffer")
+        for name in ("houlsby", "pfeiffer", "again", "other", "pfeiffer"):
+            wanted = expected["pfeiffer" if name == "again" else name]
+            np.testing.assert_array_equal(_answers(sharers[name]), wanted, err_msg=name)
+        if not norms:
+            np.testing.assert_array_equal(_answers(owner), expected[first])
+    # Each goes on with its own training.
+    before = _answers(sharers["other"])
+    _tune(sharers["pfeiffer"], LABELS[3])
+    assert np.abs(_answers(sharers["pfeiffer"]) - expected["pfeiffer"]).max() > 1e-3
+    np.testing.assert_array_equal(_answers(sharers["other"]), before)
+
+
 @pytest.mark.parametrize("who", ["owner", "sharer"])
 def test_what_is_shared_is_neither_tuned_nor_replaced(bert, pack, tmp_path, who):
     save_pack(_tuned(bert, tuning=Tuning("full")), tmp_path / "full")

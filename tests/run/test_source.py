@@ -1,3 +1,4 @@
+import json
 import pathlib
 
 import pytest
@@ -142,7 +143,7 @@ def test_a_dev_file_without_the_column_is_told_before_training(files):
 
 def test_questions_need_files_or_tfds(tmp_path):
     path = tmp_path / "a.json"
-    path.write_text("{}")
+    path.write_text(json.dumps({"data": []}))
     check_squad_files(_squad())
     check_squad_files(_squad(train_file=str(path)))
     check_squad_files(_squad(predict_file=str(path), do_predict=True))
@@ -157,3 +158,25 @@ def test_questions_need_files_or_tfds(tmp_path):
     ):
         with pytest.raises(UserError, match=told):
             check_squad_files(_squad(**values))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"bert": "/nowhere"}, "/nowhere: no such folder, checkpoint or preset"),
+        ({"bert": "minilm", "pack": "/nowhere"}, "/nowhere/pack.json: No such file"),
+        ({"bert": "minilm", "test_file": "/no.csv"}, "--test_file=/no.csv: no such file"),
+    ],
+)
+def test_what_is_not_there_is_told_before_anything_is_loaded(given, told, tmp_path):
+    table = tmp_path / "train.csv"
+    table.write_text("text,label\n" + "a,yes\nb,no\n" * 20)
+    with pytest.raises(UserError, match=told):
+        check_files(ClassifierSettings(train_file=str(table), **given))
+
+
+def test_a_squad_file_that_is_no_json_is_told_before_anything_is_loaded(tmp_path):
+    path = tmp_path / "train.json"
+    path.write_text("no json")
+    with pytest.raises(UserError, match=r"train\.json: not JSON"):
+        check_squad_files(SquadSettings(train_file=str(path), bert="minilm"))

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf.adapterhub.exchange import import_adapterhub
 from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.variables import is_adapter
@@ -15,6 +16,7 @@ from adapter_bert_tf.serve.export import export_packs
 from adapter_bert_tf.task import Task, load_task
 from adapter_bert_tf.tuning.methods import Tuning
 from adapter_bert_tf.tuning.task_model import TaskModel
+from tests.adapterhub import hub
 from tests.serve.tasks import PAIRS, TEXTS, ask, expected, load, make_pack, serve
 
 # The tiny BERT takes 32 tokens.
@@ -32,7 +34,12 @@ VALUES = {
     "layer_norm": True,
     "hidden_layers": 3,
     "multiplicative": True,
+    "design": "pfeiffer",
+    "scaling": 2.5,
+    "epsilon": 0.5,
 }
+# What a field needs beside it to matter.
+NEEDS = {"epsilon": {"layer_norm": True}}
 
 
 @pytest.mark.parametrize(
@@ -44,7 +51,8 @@ VALUES = {
 )
 def test_every_field_of_the_design_is_trained_packed_and_served(field, bert, tmp_path):
     assert field in VALUES, f"AdapterConfig has a new field: give {field} a value here"
-    adapter = AdapterConfig(**{"size": 4, "init_scale": 0.1, field: VALUES[field]})
+    given = {"size": 4, "init_scale": 0.1, **NEEDS.get(field, {})}
+    adapter = AdapterConfig(**{**given, field: VALUES[field]})
     assert getattr(adapter, field) != getattr(AdapterConfig(), field)
     model = TaskModel(load_encoder(bert, adapter), ClassificationHead(3))
     before = {path: variable.numpy() for path, variable in model.variables_by_path().items()}
@@ -66,6 +74,17 @@ def test_every_field_of_the_design_is_trained_packed_and_served(field, bert, tmp
     version = export_packs(find_base(bert), [str(tmp_path / "pack")], str(tmp_path / "model"))
     served = ask(load(version)["serving_default"], text=TEXTS)["probabilities"]
     np.testing.assert_allclose(served, wanted, atol=1e-5)
+
+    # The answers are those of this value: with the default, the same variables give others.
+    default = TaskModel(load_encoder(bert, AdapterConfig(**given)), ClassificationHead(3))
+    others, values = default.variables_by_path(), model.variables_by_path()
+    if {path: each.shape for path, each in others.items()} == {
+        path: each.shape for path, each in values.items()
+    }:
+        for path, variable in others.items():
+            variable.assign(values[path])
+        is_start = field == "init_scale"
+        assert (np.abs(tf.nn.softmax(default(inputs)) - wanted).max() < 1e-4) == is_start
 
 
 @pytest.mark.parametrize("layers", [None, (1,)])
@@ -153,6 +172,53 @@ def test_tasks_of_different_sizes_layers_and_sites_are_served_together(bert, tmp
         assert answers["value"][row] == 0
         assert answers["label"][row].decode() == f"{'abcd'[task]}-{own.argmax()}"
         assert answers["score"][row] == own.max()
+
+
+def test_tasks_of_different_designs_and_heads_are_served_together(bert, tmp_path):
+    folder = hub.write(
+        tmp_path / "hub",
+        hub.config("relu", **hub.SEQUENTIAL, ln_before=True, leave_out=[1]),
+        head=hub.head_config("relu", activation_function="relu"),
+    )
+    packs = {
+        "houlsby": AdapterConfig(3),
+        "pfeiffer": AdapterConfig(5, design="pfeiffer", activation="tanh"),
+        "both": AdapterConfig(4, design="pfeiffer", sites=("attention", "feed_forward")),
+        "parallel": AdapterConfig(7, design="parallel", activation="relu"),
+    }
+    for number, (name, adapter) in enumerate(packs.items()):
+        make_pack(bert, tmp_path / name, name, adapter, seed=number, max_seq_length=LENGTH)
+    import_adapterhub(folder, bert=bert, output_dir=tmp_path / "relu", max_seq_length=LENGTH)
+    make_pack(
+        bert,
+        tmp_path / "value",
+        "value",
+        adapter=None,
+        classes=None,
+        max_seq_length=LENGTH,
+        tuning=Tuning("head"),
+    )
+    names = [*packs, "relu", "value"]
+    folders = [str(tmp_path / name) for name in names]
+    signature = serve(bert, folders)["serving_default"]
+    wanted = {name: expected(bert, each) for name, each in zip(names, folders, strict=True)}
+    rows = [(name, i) for name in names for i in range(len(TEXTS))]
+    np.random.default_rng(0).shuffle(rows)
+    rows = [(str(name), int(i)) for name, i in rows]
+    request = {"task": [name for name, _ in rows], "text": [TEXTS[i] for _, i in rows]}
+    answers = ask(signature, **request)
+    for row, (name, i) in enumerate(rows):
+        if name == "value":
+            assert answers["value"][row] == pytest.approx(wanted[name][i], abs=1e-5)
+            continue
+        classes = wanted[name].shape[1]
+        found = answers["probabilities"][row, :classes]
+        np.testing.assert_allclose(found, wanted[name][i], atol=1e-5, err_msg=name)
+    # A row of each design alone.
+    for name in packs | {"relu": None}:
+        alone = ask(signature, task=[name], text=TEXTS[2:3])["probabilities"][0]
+        classes = wanted[name].shape[1]
+        np.testing.assert_allclose(alone[:classes], wanted[name][2], atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("parallel", [False, True])

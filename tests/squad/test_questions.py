@@ -5,7 +5,13 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.squad.questions import read_squad, read_squad_tfds, to_predict, to_train
+from adapter_bert_tf.squad.questions import (
+    read_squad,
+    read_squad_tfds,
+    some_questions,
+    to_predict,
+    to_train,
+)
 
 CONTEXT = "Ada Lovelace (1815-1852) wrote the first program."
 
@@ -148,3 +154,23 @@ def test_without_a_network_it_is_told(monkeypatch):
     monkeypatch.setattr(tfds, "builder", fail)
     with pytest.raises(UserError, match="squad/v1.1, train: no network; give --train_file"):
         read_squad_tfds(training=True, with_negative=False)
+
+
+def test_some_questions_are_always_the_same_ones_and_keep_their_answers():
+    def question(name: str) -> dict:
+        return {"id": name, "question": f"{name}?", "answers": []}
+
+    paragraphs = [
+        {"context": f"text {i}", "qas": [question(f"{i}-{j}") for j in range(4)]} for i in range(5)
+    ]
+    articles = [{"paragraphs": paragraphs[:2]}, {"paragraphs": paragraphs[2:]}]
+    some = to_predict(some_questions(articles, 7))
+    everything = to_predict(articles)
+    assert len(some) == 7
+    assert some.ids == to_predict(some_questions(articles, 7)).ids
+    place = {name: number for number, name in enumerate(everything.ids)}
+    assert sorted(some.ids, key=place.get) == some.ids
+    for name, context in zip(some.ids, some.context_of, strict=True):
+        assert some.contexts[context] == everything.contexts[everything.context_of[place[name]]]
+    assert to_predict(some_questions(articles, 20)).ids == everything.ids
+    assert to_predict(some_questions(articles, None)).ids == everything.ids
