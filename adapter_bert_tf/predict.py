@@ -27,7 +27,7 @@ from adapter_bert_tf.data.sources import OwnFiles
 from adapter_bert_tf.data.tables import JSON, Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import new_file
-from adapter_bert_tf.heads.kinds import TEXT_HEADS, TEXT_KINDS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack, read_description
 
 _DELIMITERS = {".tsv": "\t", ".txt": "\t"}
@@ -72,7 +72,7 @@ def _main() -> None:
 
 def _read_pack(folder: str) -> Pack:
     pack = read_description(folder)
-    if pack.kind not in TEXT_KINDS:
+    if pack.kind not in TEXT_LABELS:
         raise UserError(
             f"{folder}: answers questions about a text; use python -m adapter_bert_tf.answer"
         )
@@ -136,7 +136,7 @@ def _columns(table: Table, pack: Pack) -> tuple[list[str], list[str] | None]:
         raise UserError(f"--text_pair_column: {values.pack} is a task on single texts")
     source = OwnFiles(
         {path: table},
-        TEXT_HEADS,
+        TEXT_LABELS,
         text_column=values.text_column,
         pair_column=values.text_pair_column,
         kind=pack.kind,

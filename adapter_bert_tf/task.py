@@ -17,7 +17,7 @@ from adapter_bert_tf.data.sources import OwnFiles
 from adapter_bert_tf.data.task import DEV
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.heads.head import Answers, Head
-from adapter_bert_tf.heads.kinds import TEXT_HEADS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.pack.model import load_pack, save_pack, share_encoder
 from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_no_head
 from adapter_bert_tf.squad.decoder import Answered, Decoding, find_answers
@@ -181,7 +181,7 @@ class Task:
         self._check_takes_texts()
         source = OwnFiles(
             {DEV: to_table(examples)},
-            TEXT_HEADS,
+            TEXT_LABELS,
             text_column=text_column,
             pair_column=text_pair_column,
             label_columns=[label_column] if isinstance(label_column, str) else label_column,

@@ -13,7 +13,7 @@ from adapter_bert_tf.data.batches import Batches, bucket_lengths
 from adapter_bert_tf.data.records import cached_records, read_records
 from adapter_bert_tf.data.sources import OriginalFiles, find_task
 from adapter_bert_tf.data.task import TRAIN
-from adapter_bert_tf.heads.kinds import TEXT_HEADS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 
 _LONGEST = 128
@@ -21,7 +21,7 @@ _LONGEST = 128
 
 def _columns(data_dir: str) -> dict:
     tokenizer = Tokenizer(read_vocabulary(f"{find_minilm()}/vocab.txt"))
-    examples = OriginalFiles(find_task("CoLA"), data_dir, TEXT_HEADS).read(TRAIN)
+    examples = OriginalFiles(find_task("CoLA"), data_dir, TEXT_LABELS).read(TRAIN)
     with tempfile.TemporaryDirectory() as folder:
         return read_records(cached_records(examples, tokenizer, _LONGEST, folder, "CoLA"))
 

@@ -9,7 +9,7 @@ from adapter_bert_tf.base.load import load_encoder
 from adapter_bert_tf.data.sources import OriginalFiles, find_task
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.heads.classification import ClassificationHead
-from adapter_bert_tf.heads.kinds import TEXT_HEADS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.heads.regression import RegressionHead
 from adapter_bert_tf.pack.model import save_pack
 from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
@@ -32,7 +32,7 @@ def read_rows(data_dir: str) -> list[Row]:
     """The tasks' dev rows: task, text and second text, which may be empty."""
     rows = []
     for name, folder in TASKS.items():
-        files = OriginalFiles(find_task(name), os.path.join(data_dir, folder), TEXT_HEADS)
+        files = OriginalFiles(find_task(name), os.path.join(data_dir, folder), TEXT_LABELS)
         examples = files.read("dev")
         pairs = examples.pairs or [""] * len(examples)
         rows += [(name, *texts) for texts in zip(examples.texts, pairs, strict=True)]

@@ -31,10 +31,10 @@ def _write(vocabulary: str, data_dir: str) -> float:
     from adapter_bert_tf.data.records import write_records
     from adapter_bert_tf.data.sources import OriginalFiles, find_task
     from adapter_bert_tf.data.task import TRAIN
-    from adapter_bert_tf.heads.kinds import TEXT_HEADS
+    from adapter_bert_tf.heads.kinds import TEXT_LABELS
     from adapter_bert_tf.text.tokenizer import Tokenizer, read_vocabulary
 
-    examples = OriginalFiles(find_task("SST-2"), data_dir, TEXT_HEADS).read(TRAIN)
+    examples = OriginalFiles(find_task("SST-2"), data_dir, TEXT_LABELS).read(TRAIN)
     tokenizer = Tokenizer(read_vocabulary(vocabulary))
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

@@ -8,7 +8,7 @@ from adapter_bert_tf import UserError, demo
 from adapter_bert_tf.data.examples import TaskFiles
 from adapter_bert_tf.data.sources import find_task
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
-from adapter_bert_tf.heads.kinds import TEXT_HEADS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 
 
 def _skip_without_package():
@@ -21,7 +21,7 @@ def _skip_without_package():
 def test_the_embedded_data_is_in_the_layout_of_the_collection(tmp_path):
     _skip_without_package()
     demo.write_sms_spam(str(tmp_path))
-    files = TaskFiles(find_task("sms_spam"), str(tmp_path), TEXT_HEADS)
+    files = TaskFiles(find_task("sms_spam"), str(tmp_path), TEXT_LABELS)
     parts = [files.read(name) for name in (TRAIN, DEV, TEST)]
     # The package has 4,837 of the collection's 5,574 messages.
     assert [len(part) for part in parts] == [3869, 483, 485]

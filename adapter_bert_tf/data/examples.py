@@ -5,17 +5,16 @@ import functools
 import os
 import tarfile
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
+from adapter_bert_tf.data.labels import Label, LabelColumns, LabelForm
 from adapter_bert_tf.data.tables import FOLDERS, Row, Table, find_column, read_table
 from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, TaskDefinition
 from adapter_bert_tf.errors import UserError, first_line
 
 TableRows = Sequence[tuple[int, Row]]
-# The number of a class, a value, or a number for each of several labels.
-Label = int | float | Sequence[float]
+LabelForms = Mapping[str, LabelForm]
 
 _SPLIT_SEED = 20190613
 _SHARES = (0.8, 0.1)
@@ -46,48 +45,6 @@ class Examples:
             pairs=None if pairs is None else [pairs[row] for row in rows],
             labels=None if labels is None else [labels[row] for row in rows],
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelColumns:
-    """The columns of a table that hold labels.
-
-    Attributes:
-      path: The file, for messages.
-      names: Names of the columns: one, or several for a task with several labels.
-      cells: The cells of each row in these columns.
-      separator: What separates the labels in a cell, for a task with several labels.
-    """
-
-    path: str
-    names: tuple[str, ...]
-    cells: list[tuple[str, ...]]
-    separator: str | None = None
-
-    @staticmethod
-    def numbers(labels: Sequence[str]) -> Mapping[str, int]:
-        """Returns the number of each label."""
-        return _numbers(tuple(labels))
-
-
-@functools.lru_cache
-def _numbers(labels: tuple[str, ...]) -> Mapping[str, int]:
-    return {label: number for number, label in enumerate(labels)}
-
-
-class LabelKind(Protocol):
-    """What a kind of task knows of labels in files: see `Head`."""
-
-    kind: str
-    default_metrics: tuple[str, ...]
-
-    def recognizes(self, columns: LabelColumns) -> bool: ...
-
-    def labels_in(self, columns: LabelColumns) -> tuple[str, ...]: ...
-
-    def read_label(
-        self, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
-    ) -> Label: ...
 
 
 def find_columns(
@@ -122,7 +79,7 @@ def to_examples(
     text: str,
     pair: str | None,
     columns: LabelColumns | None,
-    kind: LabelKind,
+    form: LabelForm,
     labels: Sequence[str],
 ) -> Examples:
     """Picks the columns of a table, and turns labels into numbers.
@@ -133,14 +90,14 @@ def to_examples(
       text: Column of the text.
       pair: Column of the second text, if there is one.
       columns: The label columns of these rows, or None without labels.
-      kind: The kind of task.
+      form: How its labels stand in files.
       labels: Names of the classes.
     """
     numbers: list[Label] | None = None if columns is None else []
     if columns is not None and numbers is not None:
         for (line, _), cells in zip(rows, columns.cells, strict=True):
             try:
-                numbers.append(kind.read_label(cells, labels, columns))
+                numbers.append(form.read_label(cells, labels, columns))
             except ValueError as error:
                 raise UserError(f"{path}:{line}: {error}") from None
     return Examples(
@@ -164,21 +121,21 @@ class TaskFiles:
     Args:
       task: The task.
       data_dir: Folder with the files, or with a folder of the task's name that has them.
-      kinds: The kinds of tasks by name.
+      forms: How labels stand in files, by the kind of task.
 
     Attributes:
       notes: What there is to say about how the files were read.
     """
 
-    def __init__(self, task: TaskDefinition, data_dir: str, kinds: Mapping[str, LabelKind]):
+    def __init__(self, task: TaskDefinition, data_dir: str, forms: LabelForms):
         self.task = task
         self.notes: list[str] = []
-        self._data_dir, self._kinds = data_dir, kinds
+        self._data_dir, self._forms = data_dir, forms
 
-    @functools.cached_property
-    def kind(self) -> LabelKind:
+    @property
+    def kind(self) -> str:
         """The task's kind."""
-        return self._kinds[self.task.kind]
+        return self.task.kind
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
@@ -203,8 +160,9 @@ class TaskFiles:
         stored, task = self._stored_as(name), self.task
         file = self._open(task.splits[stored])
         columns = None if file.label is None else self._label_columns(file)
+        form = self._forms[self.kind]
         examples = to_examples(
-            file.path, file.rows, file.text, file.pair, columns, self.kind, self.labels
+            file.path, file.rows, file.text, file.pair, columns, form, self.labels
         )
         return _part(examples, task, name) if stored == ALL else examples
 

@@ -12,7 +12,7 @@ from adapter_bert_tf.data.additional import ADDITIONAL
 from adapter_bert_tf.data.download import load_tfds
 from adapter_bert_tf.data.examples import (
     Examples,
-    LabelKind,
+    LabelForms,
     TableRows,
     TaskFiles,
     find_columns,
@@ -22,8 +22,6 @@ from adapter_bert_tf.data.glue import GLUE
 from adapter_bert_tf.data.tables import Table, find_column, layout_of, read_table
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN, TaskDefinition
 from adapter_bert_tf.errors import UserError, some
-
-Kinds = Mapping[str, LabelKind]
 
 
 class Source(Protocol):
@@ -36,7 +34,7 @@ class Source(Protocol):
         """The task."""
 
     @property
-    def kind(self) -> LabelKind:
+    def kind(self) -> str:
         """Its kind."""
 
     @property
@@ -71,16 +69,16 @@ def find_task(name: str) -> TaskDefinition:
 class OriginalFiles(TaskFiles):
     """A task in the files that its authors publish."""
 
-    def __init__(self, task: TaskDefinition, data_dir: str, kinds: Kinds):
+    def __init__(self, task: TaskDefinition, data_dir: str, forms: LabelForms):
         if not os.path.isdir(data_dir):
             raise UserError(f"--data_dir={data_dir}: no such folder")
-        super().__init__(task, data_dir, kinds)
+        super().__init__(task, data_dir, forms)
 
 
 class Tfds:
     """A task that TFDS downloads on first use."""
 
-    def __init__(self, task: TaskDefinition, kinds: Kinds):
+    def __init__(self, task: TaskDefinition):
         if task.tfds is None:
             files = {name for split in task.splits.values() for name in split.files}
             raise UserError(
@@ -89,12 +87,12 @@ class Tfds:
         self.task = task
         self.labels = task.labels
         self.notes: list[str] = []
-        self._tfds, self._kinds = task.tfds, kinds
+        self._tfds = task.tfds
 
     @property
-    def kind(self) -> LabelKind:
+    def kind(self) -> str:
         """The task's kind."""
-        return self._kinds[self.task.kind]
+        return self.task.kind
 
     def check(self, split: str) -> None:
         """Does nothing: TFDS has all splits, or none."""
@@ -130,7 +128,6 @@ class RecordFiles:
 
     Args:
       files: Split -> path.
-      kinds: The kinds of tasks.
       labels: Names of the classes, if they are known. By default they are numbers.
       name: Name of the task.
     """
@@ -138,11 +135,10 @@ class RecordFiles:
     def __init__(
         self,
         files: Mapping[str, str],
-        kinds: Kinds,
         labels: tuple[str, ...] | None = None,
         name: str | None = None,
     ):
-        self.files, self._kinds, self._labels = files, kinds, labels
+        self.files, self._labels = files, labels
         self._name = name or "records"
         self.notes: list[str] = []
 
@@ -164,9 +160,9 @@ class RecordFiles:
         return TaskDefinition(name=self._name, text="", labels=self.labels)
 
     @property
-    def kind(self) -> LabelKind:
+    def kind(self) -> str:
         """The task's kind."""
-        return self._kinds[self.task.kind]
+        return self.task.kind
 
     def check(self, split: str) -> None:
         """Refuses a file that is not there."""
@@ -193,7 +189,8 @@ class OwnFiles:
 
     Args:
       tables: Split -> path, or table.
-      kinds: The kinds of tasks; the first one that recognizes the labels is taken.
+      forms: How labels stand in files, by the kind of task. The first kind that recognizes the
+        labels is taken.
       name: Name of the task, by default that of the first file.
       text_column: Column of the text.
       pair_column: Column of the second text.
@@ -217,7 +214,7 @@ class OwnFiles:
     def __init__(
         self,
         tables: Mapping[str, str | Table],
-        kinds: Kinds,
+        forms: LabelForms,
         *,
         name: str | None = None,
         text_column: str | None = None,
@@ -231,7 +228,7 @@ class OwnFiles:
         labels: tuple[str, ...] | None = None,
         split_seed: int | None = None,
     ):
-        self._tables, self._kinds, self._separator = tables, kinds, separator
+        self._tables, self._forms, self._separator = tables, forms, separator
         self._kind_name, self._labels = kind, labels
         self._skip_unlabelled, self._split_seed = skip_unlabelled, split_seed
         self._layout = {"encoding": encoding, "delimiter": delimiter}
@@ -254,23 +251,22 @@ class OwnFiles:
             raise UserError(f"{path}: no column of labels; name it with --label_column")
 
     @functools.cached_property
-    def _found(self) -> tuple[LabelKind, tuple[str, ...]]:
+    def _found(self) -> tuple[str, tuple[str, ...]]:
         """The kind of task, and the names of its classes."""
-        name, labels = self._kind_name, self._labels
-        if name is not None and labels is not None:
-            return self._kinds[name], labels
+        kind, labels = self._kind_name, self._labels
+        if kind is not None and labels is not None:
+            return kind, labels
         path, rows = self._labelled(self._first)
         columns = find_columns(path, rows, self.label, separator=self._separator)
-        if name is None:
-            kinds = self._kinds.items()
-            name = next((name for name, kind in kinds if kind.recognizes(columns)), None)
-        if name is None:
+        if kind is None:
+            forms = self._forms.items()
+            kind = next((name for name, form in forms if form.recognizes(columns)), None)
+        if kind is None:
             raise UserError(f"{path}: no kind of task has labels like {', '.join(self.label)}")
-        kind = self._kinds[name]
-        return kind, kind.labels_in(columns) if labels is None else labels
+        return kind, self._forms[kind].labels_in(columns) if labels is None else labels
 
     @property
-    def kind(self) -> LabelKind:
+    def kind(self) -> str:
         """The kind of task."""
         return self._found[0]
 
@@ -282,8 +278,7 @@ class OwnFiles:
     @functools.cached_property
     def task(self) -> TaskDefinition:
         """The task."""
-        metrics = self.kind.default_metrics
-        return TaskDefinition(self._name, self.text, self.pair, self.labels, metrics=metrics)
+        return TaskDefinition(self._name, self.text, self.pair, self.labels, metrics=())
 
     @property
     def splits(self) -> list[str]:
@@ -292,7 +287,10 @@ class OwnFiles:
         return [*self._tables, *([DEV] if drawn else [])]
 
     def check(self, split: str) -> None:
-        """Refuses a file that can't be read, or lacks a column."""
+        """Refuses a file that can't be read, lacks a column, or has wrong labels."""
+        self.read(split)
+
+    def _check_columns(self, split: str) -> None:
         path, table = self._open(split)
         if split != TEST and not self.label:
             raise UserError(f"{path}: no column of labels; name it with --label_column")
@@ -302,12 +300,13 @@ class OwnFiles:
 
     def read(self, split: str) -> Examples:
         """Returns the examples of a split."""
-        self.check(split)
+        self._check_columns(split)
         path, rows = self._labelled(split)
         columns = None
         if split != TEST:
             columns = find_columns(path, rows, self.label, separator=self._separator)
-        examples = to_examples(path, rows, self.text, self.pair, columns, self.kind, self.labels)
+        form = self._forms[self.kind]
+        examples = to_examples(path, rows, self.text, self.pair, columns, form, self.labels)
         if split == TEST or (split in self._tables and DEV not in self.splits):
             return examples
         return examples if DEV in self._tables else self._part(examples, split, path)

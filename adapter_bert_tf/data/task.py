@@ -36,7 +36,8 @@ class TaskDefinition:
       labels: Names of the classes in the order of their numbers. Empty for a regression, and
         for tasks whose classes are read from the file.
       classes: How many classes the file must have, if they are read from it.
-      metrics: Names of the metrics; the first one decides which epoch is best.
+      metrics: Names of the metrics; the first one decides which epoch is best. Without any, they
+        are the usual ones of its kind.
       splits: The file of each split, by the split's name. MNLI has two dev sets, so it names
         them `dev_matched` and `dev_mismatched`. A task that is published in one file has it
         as `ALL`, and may name the files of a split version as well.

@@ -7,8 +7,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.data.examples import Label, LabelColumns
-from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.heads.head import Head, Metric
 from adapter_bert_tf.heads.text import TextForm, TextHead
 
@@ -81,30 +79,6 @@ class ClassificationHead(TextHead):
 
     def settings(self) -> dict[str, Any]:
         return {"classes": self.classes, **super().settings()}
-
-    @classmethod
-    def recognizes(cls, columns: LabelColumns) -> bool:
-        return len(columns.names) == 1
-
-    @classmethod
-    def labels_in(cls, columns: LabelColumns) -> tuple[str, ...]:
-        if len(columns.names) > 1:
-            raise UserError(f"{columns.path}: a class stands in one column, not in {columns.names}")
-        labels = {cells[0] for cells in columns.cells}
-        if len(labels) < 2:
-            raise UserError(
-                f"{columns.path}: column {columns.names[0]!r} has a single value; expected classes"
-            )
-        return tuple(sorted(labels))
-
-    @classmethod
-    def read_label(
-        cls, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
-    ) -> Label:
-        try:
-            return columns.numbers(labels)[cells[0]]
-        except KeyError:
-            raise ValueError(f"unknown label {cells[0]!r}; known are {some(labels, 20)}") from None
 
     def call(self, encoded: dict[str, tf.Tensor]) -> tf.Tensor:
         return self.logits(encoded)

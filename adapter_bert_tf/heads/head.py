@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.data.examples import Label, LabelColumns
 from adapter_bert_tf.text.inputs import MASK
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
@@ -58,31 +57,6 @@ class Head(tf_keras.layers.Layer):
 
     def settings(self) -> dict[str, Any]:
         """Returns the constructor's arguments, as a task pack keeps them."""
-        raise NotImplementedError
-
-    # Labels in files.
-
-    @classmethod
-    def recognizes(cls, columns: LabelColumns) -> bool:
-        """Whether the labels of your own file look like those of this kind."""
-        return False
-
-    @classmethod
-    def labels_in(cls, columns: LabelColumns) -> tuple[str, ...]:
-        """Returns the names of the classes in the label columns of your own file."""
-        return ()
-
-    @classmethod
-    def read_label(
-        cls, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
-    ) -> Label:
-        """Turns the label cells of a row into numbers; raises a ValueError that says what is wrong.
-
-        Args:
-          cells: The row's cells in the label columns.
-          labels: Names of the classes.
-          columns: The label columns.
-        """
         raise NotImplementedError
 
     # Training and evaluation.

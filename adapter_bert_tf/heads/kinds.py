@@ -9,18 +9,25 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from adapter_bert_tf.data.labels import LabelForm, Number, OneLabel, SeveralLabels
+
 if TYPE_CHECKING:
     from adapter_bert_tf.heads.head import Head
 
-# Kinds of tasks on texts. The labels of your own files belong to the first kind that recognizes
-# them.
-TEXT_KINDS = {
-    "multi_label": "multi_label.MultiLabelHead",
-    "regression": "regression.RegressionHead",
-    "classification": "classification.ClassificationHead",
+# Kinds of tasks on texts: the class of the head, and how labels stand in files. The labels of your
+# own files belong to the first kind that recognizes them.
+_TEXT_KINDS: dict[str, tuple[str, LabelForm]] = {
+    "multi_label": ("multi_label.MultiLabelHead", SeveralLabels()),
+    "regression": ("regression.RegressionHead", Number()),
+    "classification": ("classification.ClassificationHead", OneLabel()),
 }
+TEXT_LABELS = {kind: form for kind, (_, form) in _TEXT_KINDS.items()}
 NO_HEAD = "none"
-_KINDS = {**TEXT_KINDS, "span": "span.SpanHead", NO_HEAD: "none.NoHead"}
+_KINDS = {
+    **{kind: place for kind, (place, _) in _TEXT_KINDS.items()},
+    "span": "span.SpanHead",
+    NO_HEAD: "none.NoHead",
+}
 
 
 class _Heads(Mapping[str, "type[Head]"]):
@@ -40,7 +47,7 @@ class _Heads(Mapping[str, "type[Head]"]):
         return len(self._places)
 
 
-HEADS, TEXT_HEADS = _Heads(_KINDS), _Heads(TEXT_KINDS)
+HEADS = _Heads(_KINDS)
 
 
 def make_head(kind: Any, settings: Any) -> Head:

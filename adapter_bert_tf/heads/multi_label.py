@@ -7,15 +7,11 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.data.examples import LabelColumns
-from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.heads.classification import ClassificationHead, probability_columns
 from adapter_bert_tf.heads.head import Metric
 
 # A label is there if it is at least as probable as not.
 _THRESHOLD = 0.5
-# What people write in a column for a label that is there, and for one that is not.
-_YES, _NO = ("1", "1.0", "true", "yes", "y", "x"), ("0", "0.0", "false", "no", "n", "")
 
 
 class LabelsPrediction(NamedTuple):
@@ -64,38 +60,6 @@ class MultiLabelHead(ClassificationHead):
     }
     default_metrics = ("micro_f1", "macro_f1")
 
-    @classmethod
-    def recognizes(cls, columns: LabelColumns) -> bool:
-        return columns.separator is not None or len(columns.names) > 1
-
-    @classmethod
-    def labels_in(cls, columns: LabelColumns) -> tuple[str, ...]:
-        if columns.separator is None:
-            if len(columns.names) < 2:
-                raise UserError(
-                    f"{columns.path}: several labels need --label_separator, or a column for each"
-                )
-            return columns.names
-        labels = {label for (cell,) in columns.cells for label in _split(cell, columns.separator)}
-        if not labels:
-            raise UserError(f"{columns.path}: column {columns.names[0]!r} has no labels")
-        return tuple(sorted(labels))
-
-    @classmethod
-    def read_label(
-        cls, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
-    ) -> list[float]:
-        if columns.separator is None:
-            if set(columns.names) != set(labels):
-                raise ValueError(f"label columns {columns.names}; expected {some(labels, 20)}")
-            found = dict(zip(columns.names, cells, strict=True))
-            return [_yes_or_no(found[name], name) for name in labels]
-        there = set(_split(cells[0], columns.separator))
-        unknown = there - set(labels)
-        if unknown:
-            raise ValueError(f"unknown label {min(unknown)!r}; known are {some(labels, 20)}")
-        return [float(label in there) for label in labels]
-
     def loss(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Returns the mean binary cross entropy of the labels, which are 0 or 1."""
         labels = tf.reshape(tf.cast(labels, tf.float32), tf.shape(outputs))
@@ -130,14 +94,3 @@ class MultiLabelHead(ClassificationHead):
             "labels": [",".join(prediction.labels) for prediction in found],
             **probability_columns(answers["probabilities"], labels),
         }
-
-
-def _split(cell: str, separator: str) -> list[str]:
-    return [label for part in cell.split(separator) if (label := part.strip())]
-
-
-def _yes_or_no(cell: str, name: str) -> float:
-    value = cell.strip().lower()
-    if value not in (*_YES, *_NO):
-        raise ValueError(f"column {name!r} has {cell!r}; expected 0 or 1")
-    return float(value in _YES)

@@ -1,6 +1,5 @@
 """The head for one number."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,7 +7,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.data.examples import LabelColumns
 from adapter_bert_tf.heads.head import Head, Metric
 from adapter_bert_tf.heads.text import TextForm, TextHead
 
@@ -65,29 +63,6 @@ class RegressionHead(TextHead):
     @classmethod
     def make(cls, labels: Sequence[str], dropout: float) -> Head:
         return cls(dropout)
-
-    @classmethod
-    def recognizes(cls, columns: LabelColumns) -> bool:
-        """Labels are values if all are numbers and some are not whole."""
-        if len(columns.names) != 1:
-            return False
-        try:
-            numbers = [float(cell) for (cell,) in columns.cells]
-        except ValueError:
-            return False
-        return any(number % 1 for number in numbers if math.isfinite(number))
-
-    @classmethod
-    def read_label(
-        cls, cells: tuple[str, ...], labels: Sequence[str], columns: LabelColumns
-    ) -> float:
-        try:
-            number = float(cells[0])
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise ValueError(f"expected a number, not {cells[0]!r}")
-        return number
 
     def call(self, encoded: dict[str, tf.Tensor]) -> tf.Tensor:
         return tf.squeeze(self.logits(encoded), axis=-1)

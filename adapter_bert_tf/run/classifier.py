@@ -114,7 +114,7 @@ def _make_task(
             f"{settings.pack}: has {len(pack.class_names)} classes; the files have "
             f"{len(source.labels)}: {some(source.labels)}"
         )
-    model = make(settings, HEADS[source.kind.kind], source.labels, strategy)
+    model = make(settings, HEADS[source.kind], source.labels, strategy)
     inputs: dict[str, Any] = {"max_seq_length": settings.max_seq_length}
     if not isinstance(source, RecordFiles):  # They don't say whether they hold pairs.
         inputs["pair"] = source.task.pair is not None

@@ -29,7 +29,7 @@ class Scorer:
 
     Args:
       task: The task.
-      metrics: Names of the task's metrics.
+      metrics: Names of the task's metrics; without any, the usual ones of its kind.
       sets: The dev sets by name.
       folder: The run's folder.
     """
@@ -38,6 +38,7 @@ class Scorer:
         self, task: Task, metrics: tuple[str, ...], sets: Mapping[str, Batches], folder: RunFolder
     ):
         self._task, self._sets, self._folder = task, sets, folder
+        metrics = metrics or task.head.default_metrics
         # Accuracy alone says little where classes are of different sizes.
         more = ("macro_f1",) if "accuracy" in metrics and "macro_f1" not in metrics else ()
         self._metrics = (*metrics, *more)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from adapter_bert_tf import options
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError, some
-from adapter_bert_tf.heads.kinds import TEXT_KINDS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.options import option
 from adapter_bert_tf.run.devices import Devices
 from adapter_bert_tf.tuning.methods import Tuning
@@ -208,7 +208,7 @@ class ClassifierSettings(RunSettings):
         "What the labels are; by default recognized.",
         group="Data",
         table=True,
-        choices=tuple(TEXT_KINDS),
+        choices=tuple(TEXT_LABELS),
     )
     do_eval: bool | None = option(None, "Evaluate.", group="Run", result=True)
     eval_batch_size: int = option(

@@ -13,7 +13,7 @@ from adapter_bert_tf.data.sources import (
 )
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.heads.kinds import NO_HEAD, TEXT_HEADS
+from adapter_bert_tf.heads.kinds import NO_HEAD, TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack, read_description
 from adapter_bert_tf.run.settings import ClassifierSettings, RunSettings, SquadSettings
 from adapter_bert_tf.squad.questions import read_squad
@@ -102,15 +102,15 @@ def _find(settings: ClassifierSettings, kind: str | None, labels: tuple[str, ...
         settings.refuse_for("--task")
         task = find_task(settings.task)
         if settings.data_dir:
-            return OriginalFiles(task, settings.data_dir, TEXT_HEADS)
-        return Tfds(task, TEXT_HEADS)
+            return OriginalFiles(task, settings.data_dir, TEXT_LABELS)
+        return Tfds(task)
     files = settings.own_files
     if all(path.endswith(RECORD_ENDINGS) for path in files.values()):
         settings.refuse_for("TFRecords")
-        return RecordFiles(files, TEXT_HEADS, labels, settings.name)
+        return RecordFiles(files, labels, settings.name)
     return OwnFiles(
         files,
-        TEXT_HEADS,
+        TEXT_LABELS,
         text_column=settings.text_column,
         pair_column=settings.text_pair_column,
         label_columns=settings.label_column,

@@ -6,7 +6,7 @@ from adapter_bert_tf import UserError
 from adapter_bert_tf.data.additional import ADDITIONAL
 from adapter_bert_tf.data.sources import OriginalFiles, find_task
 from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, TaskDefinition
-from adapter_bert_tf.heads.kinds import TEXT_HEADS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 
 # Folder in the shared data, and the sizes that the paper gives.
 AT_HAND = {
@@ -28,7 +28,7 @@ CLASSES = {"progressive_opinion": 3, "progressive_stance": 4, "20newsgroups": 20
 
 
 def _files(task: TaskDefinition, folder: str) -> OriginalFiles:
-    return OriginalFiles(task, folder, TEXT_HEADS)
+    return OriginalFiles(task, folder, TEXT_LABELS)
 
 
 @pytest.mark.parametrize("name", AT_HAND)

@@ -6,7 +6,7 @@ from adapter_bert_tf import UserError
 from adapter_bert_tf.data.examples import Examples, TaskFiles
 from adapter_bert_tf.data.sources import TASKS, find_task
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN, TaskDefinition
-from adapter_bert_tf.heads.kinds import TEXT_HEADS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 
 MNLI_HEAD = "index\tpromptID\tpairID\tgenre\ts1_bp\ts2_bp\ts1_parse\ts2_parse\tsentence1\tsentence2"
 
@@ -17,7 +17,7 @@ def _write(folder, name: str, text: str, encoding: str = "utf-8") -> str:
 
 
 def _read(task: TaskDefinition, folder: str, split: str) -> Examples:
-    return TaskFiles(task, folder, TEXT_HEADS).read(split)
+    return TaskFiles(task, folder, TEXT_LABELS).read(split)
 
 
 def test_cola_has_a_header_in_its_test_file_only(tmp_path):
@@ -58,7 +58,7 @@ def test_qqp_leaves_cut_lines_out(tmp_path):
     head = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
     _write(tmp_path, "train.tsv", f"{head}1\t2\t3\ta?\tb?\t1\n4\t5\t6\tcut?\n7\t8\t9\tc?\td?\t0\n")
     _write(tmp_path, "test.tsv", "id\tquestion1\tquestion2\n0\te?\tf?\n")
-    files = TaskFiles(find_task("QQP"), str(tmp_path), TEXT_HEADS)
+    files = TaskFiles(find_task("QQP"), str(tmp_path), TEXT_LABELS)
     assert files.read(TRAIN).labels == [1, 0]
     # Said once, however often the file is read.
     files.read(TRAIN)

@@ -8,13 +8,13 @@ from adapter_bert_tf import UserError
 from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, Tfds, find_task
 from adapter_bert_tf.data.tables import Table
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
-from adapter_bert_tf.heads.kinds import TEXT_HEADS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 
 TABLE = [("good film", "pos"), ('a "bad", film', "neg"), ("fine", "pos")]
 
 
 def _own(tables, **options) -> OwnFiles:
-    return OwnFiles(tables, TEXT_HEADS, **options)
+    return OwnFiles(tables, TEXT_LABELS, **options)
 
 
 @pytest.fixture(params=["csv", "tsv", "jsonl"])
@@ -116,7 +116,7 @@ def test_tfds_that_fails_is_told(monkeypatch):
 
     monkeypatch.setattr(tfds, "builder", fail)
     with pytest.raises(UserError, match="no network; give --data_dir, a folder with dev.tsv"):
-        Tfds(find_task("RTE"), TEXT_HEADS).read(TRAIN)
+        Tfds(find_task("RTE")).read(TRAIN)
 
 
 def test_a_label_that_training_does_not_know_is_told(tmp_path):
@@ -142,7 +142,7 @@ def test_tfds_labels_are_ours(tmp_path):
         }
         return tf.data.Dataset.from_tensor_slices(rows)
 
-    source = Tfds(find_task("MNLI"), TEXT_HEADS)
+    source = Tfds(find_task("MNLI"))
     with tfds.testing.mock_data(num_examples=3, as_dataset_fn=examples):
         dev = source.read("dev_matched")
         test = source.read("test_matched")
@@ -157,7 +157,7 @@ def test_tfds_labels_are_ours(tmp_path):
 
 @pytest.mark.parametrize("name", ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "QNLI", "RTE", "WNLI"])
 def test_every_glue_task_is_in_tfds(name):
-    source = Tfds(find_task(name), TEXT_HEADS)
+    source = Tfds(find_task(name))
     with tfds.testing.mock_data(num_examples=4):
         examples = source.read(TRAIN)
     assert len(examples) == len(examples.labels) == 4
@@ -168,9 +168,9 @@ def test_every_glue_task_is_in_tfds(name):
 
 def test_tasks_outside_of_tfds_need_a_folder(tmp_path):
     with pytest.raises(UserError, match="SMSSpamCollection"):
-        Tfds(find_task("sms_spam"), TEXT_HEADS)
+        Tfds(find_task("sms_spam"))
     with pytest.raises(UserError, match="no such folder"):
-        OriginalFiles(find_task("CoLA"), str(tmp_path / "nowhere"), TEXT_HEADS)
+        OriginalFiles(find_task("CoLA"), str(tmp_path / "nowhere"), TEXT_LABELS)
 
 
 def _numbered(tmp_path, rows: int, name: str = "train") -> str:

@@ -3,8 +3,7 @@ import pytest
 import tensorflow as tf
 from scipy.special import log_softmax
 
-from adapter_bert_tf import ClassificationHead, UserError
-from adapter_bert_tf.data.examples import LabelColumns
+from adapter_bert_tf import ClassificationHead
 from adapter_bert_tf.heads.classification import MOST_CLASSES
 from tests.heads.encoded import encoded
 
@@ -46,23 +45,6 @@ def test_the_default_metrics_take_any_number_of_classes():
     found = dict(head.evaluate(head.default_metrics, labels, np.eye(3)[predicted]))
     # F1 is 1, 2/3 and 2/3.
     assert found == pytest.approx({"accuracy": 3 / 4, "macro_f1": (1 + 2 / 3 + 2 / 3) / 3})
-
-
-def _columns(*cells: str) -> LabelColumns:
-    return LabelColumns("train.csv", ("label",), [(cell,) for cell in cells])
-
-
-def test_labels_are_read_from_a_column():
-    columns = _columns("b", "a", "b")
-    assert ClassificationHead.recognizes(columns)
-    labels = ClassificationHead.labels_in(columns)
-    assert labels == ("a", "b")
-    found = [ClassificationHead.read_label(cells, labels, columns) for cells in columns.cells]
-    assert found == [1, 0, 1]
-    with pytest.raises(ValueError, match="unknown label 'c'; known are a, b"):
-        ClassificationHead.read_label(("c",), labels, columns)
-    with pytest.raises(UserError, match="train.csv: column 'label' has a single value"):
-        ClassificationHead.labels_in(_columns("b", "b"))
 
 
 def test_answers_name_the_most_probable_label():

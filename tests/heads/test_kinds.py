@@ -4,7 +4,7 @@ import tf_keras
 
 from adapter_bert_tf.heads.classification import ClassificationHead
 from adapter_bert_tf.heads.head import Head
-from adapter_bert_tf.heads.kinds import HEADS, NO_HEAD, TEXT_HEADS, make_head
+from adapter_bert_tf.heads.kinds import HEADS, NO_HEAD, TEXT_LABELS, make_head
 from tests.heads.encoded import WIDTH, encoded
 
 
@@ -38,7 +38,7 @@ def test_no_head_has_no_variables_and_changes_nothing():
     np.testing.assert_array_equal(head(encoded()), encoded()["pooled_output"])
     assert head.weights == []
     assert head.tokens_read == 1
-    assert NO_HEAD not in TEXT_HEADS
+    assert NO_HEAD not in TEXT_LABELS
 
 
 @pytest.mark.parametrize("kind", TUNED)
@@ -60,9 +60,9 @@ def test_keras_knows_the_head(kind):
     assert type(head).from_config(head.get_config()).settings() == head.settings()
 
 
-@pytest.mark.parametrize("kind", TEXT_HEADS)
+@pytest.mark.parametrize("kind", TEXT_LABELS)
 def test_heads_on_texts_share_a_signature_and_have_their_metrics(kind):
-    head = TEXT_HEADS[kind]
+    head = HEADS[kind]
     assert (head.signature, head.request) == (Head.signature, Head.request)
     assert set(head.default_metrics) <= set(head.metrics)
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from adapter_bert_tf import UserError, load_task, tune
 from adapter_bert_tf.data.sources import OwnFiles
 from adapter_bert_tf.data.tables import Table
-from adapter_bert_tf.heads.kinds import TEXT_HEADS
+from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.heads.multi_label import MultiLabelHead
 from adapter_bert_tf.serve.export import export
 from tests.serve.tasks import make_pack
@@ -21,13 +21,13 @@ def _table(*rows: dict[str, str]) -> Table:
 
 
 def _source(table: Table, **options) -> OwnFiles:
-    return OwnFiles({"dev": table}, TEXT_HEADS, **options)
+    return OwnFiles({"dev": table}, TEXT_LABELS, **options)
 
 
 def test_labels_separated_by_a_character():
     rows = [{"text": "a", "label": "warm; dark"}, {"text": "b", "label": ""}]
     source = _source(_table(*rows, {"text": "c", "label": "cold"}), separator=";")
-    assert source.kind is MultiLabelHead
+    assert source.kind == MultiLabelHead.kind
     assert source.labels == LABELS
     assert source.read("dev").labels == [[0, 1, 1], [0, 0, 0], [1, 0, 0]]
 
@@ -35,7 +35,7 @@ def test_labels_separated_by_a_character():
 def test_a_column_for_each_label():
     rows = [{"text": "a", "x": "1", "y": "no"}, {"text": "b", "x": "", "y": "True"}]
     source = _source(_table(*rows), label_columns=["x", "y"])
-    assert source.kind is MultiLabelHead
+    assert source.kind == MultiLabelHead.kind
     assert source.labels == ("x", "y")
     assert source.read("dev").labels == [[1, 0], [0, 1]]
 

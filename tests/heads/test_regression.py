@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 
 from adapter_bert_tf import RegressionHead
-from adapter_bert_tf.data.examples import LabelColumns
 from tests.heads.encoded import encoded
 
 
@@ -27,33 +26,6 @@ def test_constants_have_no_correlation():
     for labels, values in ((np.arange(4.0), np.ones(4)), (np.ones(4), np.arange(4.0))):
         found = dict(RegressionHead().evaluate(["pearson", "spearman"], labels, values))
         assert found == {"pearson": 0.0, "spearman": 0.0}
-
-
-def _columns(*cells: str) -> LabelColumns:
-    return LabelColumns("train.csv", ("score",), [(cell,) for cell in cells])
-
-
-@pytest.mark.parametrize(
-    ("cells", "is_recognized"),
-    [
-        (["1.5", "2"], True),
-        (["1", "2"], False),
-        (["1.0", "2.0"], False),
-        (["1.5", "high"], False),
-        (["-0.5", "1e-3"], True),
-    ],
-)
-def test_values_are_numbers_of_which_some_are_not_whole(cells, is_recognized):
-    assert RegressionHead.recognizes(_columns(*cells)) is is_recognized
-    two = LabelColumns("train.csv", ("a", "b"), [("0.5", "0.5")])
-    assert not RegressionHead.recognizes(two)
-
-
-def test_values_are_read_and_others_are_told():
-    assert RegressionHead.read_label(("2.5",), (), _columns()) == 2.5
-    for cell in ("high", "nan", "inf", ""):
-        with pytest.raises(ValueError, match="expected a number"):
-            RegressionHead.read_label((cell,), (), _columns())
 
 
 def test_answers_are_the_outputs():

@@ -8,6 +8,7 @@ from adapter_bert_tf.data.sources import OriginalFiles, OwnFiles, RecordFiles, T
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
 from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings, make_settings
 from adapter_bert_tf.run.source import check_files, check_squad_files, find_source, split_names
+from tests.programs import run_without_tensorflow
 
 
 @pytest.fixture
@@ -180,3 +181,18 @@ def test_a_squad_file_that_is_no_json_is_told_before_anything_is_loaded(tmp_path
     path.write_text("no json")
     with pytest.raises(UserError, match=r"train\.json: not JSON"):
         check_squad_files(SquadSettings(train_file=str(path), bert="minilm"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (["text 1,0", "text 2,2"], "dev.csv:3: unknown label '2'; known are 0, 1"),
+        (["text 1,0", "text 2,"], "dev.csv:3: 'label' is missing"),
+    ],
+)
+def test_wrong_labels_are_told_before_tensorflow_is_loaded(files, rows, told):
+    (files / "dev.csv").write_text("\n".join(["text,label", *rows]))
+    flags = [f"--{name}_file={files}/{name}.csv" for name in ("train", "dev")]
+    done = run_without_tensorflow("run_classifier", *flags, cwd=files)
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"error: {files}/{told}"
