@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.experiment.records import in_words
 from adapter_bert_tf.experiment.table import EXPERIMENTS, SWEEP, Experiment
 from adapter_bert_tf.files import read_json_object, write_atomically
 
@@ -15,11 +16,12 @@ _ABOUT = "about.json"
 
 
 def collect(name: str, experiment: Experiment, command: Sequence[str]) -> dict[str, Any]:
-    """Returns the experiment, the command, the machine and the commit."""
+    """Returns the experiment, its settings, the command, the machine and the commit."""
     return {
         "experiment": name,
         "title": experiment.title,
         "base": experiment.bert,
+        "settings of all trials": in_words(experiment.fixed) or "the defaults",
         "command": " ".join(["python -m adapter_bert_tf.experiment", *command[1:]]),
         "machine": f"{_processor()}, {os.cpu_count()} cores",
         "python": platform.python_version(),

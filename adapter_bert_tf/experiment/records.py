@@ -58,6 +58,11 @@ class Record:
         return self.state == COMPLETE
 
 
+def in_words(settings: Mapping[str, Any]) -> str:
+    """Writes settings as a line of text."""
+    return " ".join(f"{name}={value}" for name, value in settings.items())
+
+
 _NUMBERS = {
     "seed": int,
     "value": float,

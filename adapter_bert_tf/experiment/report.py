@@ -26,6 +26,7 @@ from adapter_bert_tf.experiment.records import (
     RUNNING,
     WAITING,
     Record,
+    in_words,
     read_records,
 )
 from adapter_bert_tf.experiment.select import Point, choose, points, standard_error
@@ -68,7 +69,7 @@ def write_report(folder: str, experiment: str, about: Mapping[str, Any]) -> None
         *_facts(experiment),
         _chosen(records),
         *_failures(records),
-        Table("About", ("what", "value"), [(name, str(each)) for name, each in about.items()]),
+        _about(about, records),
     ]
     drawn = {each.name: each.svg() for each in blocks if not isinstance(each, Table)}
     files = {"report.html": to_html(_TITLES[experiment], blocks, drawn)}
@@ -93,9 +94,15 @@ def _progress(records: Sequence[Record]) -> Table:
     return Table("Trials", states, [row], note if is_open else "")
 
 
+def _about(about: Mapping[str, Any], records: Iterable[Record]) -> Table:
+    hours = sum(each.seconds or 0 for each in records) / 3600
+    told = {**about, "hours of trials": f"{hours:.2f}"}
+    return Table("About", ("what", "value"), [(name, str(each)) for name, each in told.items()])
+
+
 def _failures(records: Iterable[Record]) -> list[Table]:
     rows = [
-        (each.task, each.method, _settings(each.settings), str(each.seed), each.reason)
+        (each.task, each.method, in_words(each.settings), str(each.seed), each.reason)
         for each in records
         if each.state == FAILED
     ]
@@ -119,7 +126,7 @@ def _listing(title: str, listed: Iterable[Point], note: str = "") -> Table:
             (
                 first.task,
                 first.method,
-                _settings(first.settings),
+                in_words(first.settings),
                 str(len(point.records)),
                 first.metric,
                 _score(first.task, point.values),
@@ -429,10 +436,6 @@ def _score(task: str, values: Sequence[float]) -> str:
 def _paper_score(score: paper.Score, form: str = ".1f") -> str:
     mean = _number(score.mean, form)
     return mean if score.error is None else f"{mean} ± {_number(score.error, form)}"
-
-
-def _settings(settings: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def _csv(rows: Iterable[Sequence[Any]]) -> str:

@@ -15,7 +15,7 @@ from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.experiment.ablation import Span, ablate, write_ablation
 from adapter_bert_tf.experiment.engine import Claim, Engine, LostStorageError
 from adapter_bert_tf.experiment.places import Places
-from adapter_bert_tf.experiment.records import RUNNING, WAITING, Record, write_records
+from adapter_bert_tf.experiment.records import RUNNING, WAITING, Record, in_words, write_records
 from adapter_bert_tf.experiment.select import choose
 from adapter_bert_tf.experiment.table import Experiment
 from adapter_bert_tf.experiment.trials import Trial, count_trials, to_trials
@@ -108,7 +108,8 @@ def _progress(experiment: Experiment, records: list[Record]) -> str:
 def _do(claim: Claim, places: Places, models: Models) -> None:
     trial = claim.trial
     folder = places.run_folder(trial)
-    print(f"{trial.task} {trial.method} {_in_words(trial)}", flush=True)
+    settings = in_words({**trial.settings, "seed": trial.seed})
+    print(f"{trial.task} {trial.method} {settings}", flush=True)
     try:
         results = _run(trial, places, models, claim)
     except _PrunedError:
@@ -128,11 +129,6 @@ def _do(claim: Claim, places: Places, models: Models) -> None:
     else:
         print(f"  {results['metric']} {results['value']:.4f}", flush=True)
         claim.complete(results.pop("value"), folder=folder, **results)
-
-
-def _in_words(trial: Trial) -> str:
-    values = {**trial.settings, "seed": trial.seed}
-    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _run(trial: Trial, places: Places, models: Models, claim: Claim) -> dict[str, Any]:

@@ -47,7 +47,7 @@ ABOUT = {"commit": "abc123", "bert": "minilm"}
 def _trial(task, method, value, trained=BASE, seed=0, test=None, **settings) -> Record:
     total = BASE + trained if method == "adapters" else BASE
     return Record(
-        task, method, settings, seed, COMPLETE, "accuracy", value, test, trained, total, 10, 1.0
+        task, method, settings, seed, COMPLETE, "accuracy", value, test, trained, total, 10, 900.0
     )
 
 
@@ -128,7 +128,8 @@ def test_a_report_is_complete_and_made_again_the_same(tmp_path, experiment):
     files = _write(tmp_path, experiment, _trials("CoLA", "sms_spam"))
     assert _write(tmp_path, experiment, _trials("CoLA", "sms_spam")) == files
     page = _Page(files["report.html"])
-    assert page.tables["About"][1:] == [["commit", "abc123"], ["bert", "minilm"]]
+    about = [["commit", "abc123"], ["bert", "minilm"], ["hours of trials", "6.00"]]
+    assert page.tables["About"][1:] == about
     drawn = [name for name in files if name.endswith(".svg")]
     assert "figure_ablation.svg" in drawn
     for name in drawn:
