@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,28 +91,40 @@ class Batches:
 
     def dataset(self, batches: list[np.ndarray]) -> tf.data.Dataset:
         """Yields these batches as `(inputs, labels, weights)`, or `(inputs,)` without labels."""
+        return self._deal(batches, self._gather)
+
+    def inputs(self, batches: list[np.ndarray]) -> tf.data.Dataset:
+        """Yields the inputs of these batches."""
+        return self._deal(batches, self._gather_inputs)
+
+    def _deal(self, batches: list[np.ndarray], gather: Callable) -> tf.data.Dataset:
         rows = tf.ragged.constant([batch.tolist() for batch in batches], tf.int64, ragged_rank=1)
         lengths = [self.padded_length(batch) for batch in batches]
         dataset = tf.data.Dataset.from_tensor_slices((rows, tf.constant(lengths, tf.int64)))
-        dataset = dataset.map(self._gather, tf.data.AUTOTUNE)
+        # Converting it for AutoGraph, which it does not need, takes longer than a short epoch.
+        dataset = dataset.map(tf.autograph.experimental.do_not_convert(gather), tf.data.AUTOTUNE)
         options = tf.data.Options()
         # Workers share each batch, where the default could give them different ones.
         policy = tf.data.experimental.AutoShardPolicy.DATA
         options.experimental_distribute.auto_shard_policy = policy
         return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
 
-    def _gather(self, rows: tf.Tensor, length: tf.Tensor):
-        count = tf.size(rows, tf.int64)
-        total = self.batch_size if self.fixed_rows else count
+    def _gather_inputs(self, rows: tf.Tensor, length: tf.Tensor) -> dict[str, tf.Tensor]:
+        total = self.batch_size if self.fixed_rows else tf.size(rows, tf.int64)
         shape = [total, self.lengths[0] if len(self.lengths) == 1 else length]
         ids = tf.gather(self.columns[IDS], rows)
-        inputs = {
+        return {
             IDS: ids.to_tensor(shape=shape),
             MASK: tf.ones_like(ids).to_tensor(shape=shape),
             SEGMENTS: tf.gather(self.columns[SEGMENTS], rows).to_tensor(shape=shape),
         }
+
+    def _gather(self, rows: tf.Tensor, length: tf.Tensor) -> tuple:
+        inputs = self._gather_inputs(rows, length)
         if LABELS not in self.columns:
             return (inputs,)
+        count = tf.size(rows, tf.int64)
+        total = self.batch_size if self.fixed_rows else count
         missing = [0, total - count]
         labels = tf.gather(self.columns[LABELS], rows)
         labels = tf.pad(labels, [missing, *[[0, 0]] * (labels.shape.rank - 1)])

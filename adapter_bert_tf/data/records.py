@@ -63,6 +63,8 @@ def write_records(
         labels = np.array(examples.labels)
         columns["labels"] = labels.astype(np.float32 if labels.dtype.kind == "f" else np.int64)
 
+    # Nothing here depends on a tensor's value, and converting it takes seconds.
+    @tf.autograph.experimental.do_not_convert
     def encode_batch(batch: dict[str, tf.Tensor]) -> tf.Tensor:
         features = encode(tokenizer, batch["texts"], batch.get("pairs"), max_seq_length)
         if "labels" in batch:

@@ -109,7 +109,7 @@ def span_outputs(
         raise UserError("the model has no adapters to take out")
     stages = _Stages(model)
     plan = batches.by_length()
-    inputs = batches.dataset(plan).map(lambda inputs, *_: inputs)
+    inputs = batches.inputs(plan)
     parts = collections.defaultdict(list)
     for rows, batch in zip(plan, inputs, strict=True):
         for layers, outputs in stages.span_outputs(batch):

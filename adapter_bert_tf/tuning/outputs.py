@@ -44,7 +44,7 @@ def compute_outputs(
 def _on_this_device(
     model: TaskModel, batches: Batches, plan: list[np.ndarray], progress: Progress
 ) -> list[np.ndarray]:
-    inputs = batches.dataset(plan).map(lambda inputs, *_: inputs)
+    inputs = batches.inputs(plan)
     parts = []
     for rows, batch in zip(plan, inputs, strict=True):
         parts.append(model.forward(batch).numpy())
@@ -59,7 +59,7 @@ def _on_all_devices(
     parts = []
     for _, group in itertools.groupby(plan, batches.padded_length):
         same_length = list(group)
-        inputs = batches.dataset(same_length).map(lambda inputs, *_: inputs)
+        inputs = batches.inputs(same_length)
         parts.append(model.predict(inputs, verbose=0))
         progress(sum(map(len, same_length)))
     return parts
