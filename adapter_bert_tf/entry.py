@@ -57,7 +57,7 @@ def run(main: Callable[..., None], arguments: Sequence[str] = ()) -> None:
     """
     _prepare_tensorflow()
     if {"--help", "--helpshort"} & set(sys.argv[1:]):
-        print_flags(sys.modules["__main__"].__doc__ or "")
+        print_flags(sys.modules[main.__module__].__doc__ or "")
         sys.exit(0)
 
     def guarded(given: Sequence[str]) -> None:

@@ -240,19 +240,20 @@ def _as_text(name: str, value: Any) -> str:
     return str(value)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_string("pack", None, "Task: a task pack of run_classifier.py.", required=True)
     flags.DEFINE_string("bert", None, "Base: the BERT, if it is not where the pack says.")
     flags.DEFINE_string(
         "bert_config_file", None, "Base: bert_config.json, if it is not beside the checkpoint."
     )
     flags.DEFINE_string("vocab_file", None, "Base: vocab.txt, if it is not beside the checkpoint.")
-    for _name, _help in (
+    for name, text in (
         ("text", "Texts: a text; give the flag once for each text."),
         ("text_pair", "Texts: the second text of each pair, for a task on pairs."),
     ):
-        flags.DEFINE_multi_string(_name, None, _help)
-        flags.FLAGS[_name].help = _help  # absl adds a second line to it.
+        flags.DEFINE_multi_string(name, None, text)
+        flags.FLAGS[name].help = text  # absl adds a second line to it.
     flags.DEFINE_string("file", None, "File: a CSV, TSV or JSON file with a column of texts.")
     flags.DEFINE_string("output", None, "File: the file to write: .csv, .tsv or .jsonl.")
     flags.DEFINE_string("text_column", None, "File: column of the text, if it can't be guessed.")
@@ -263,3 +264,7 @@ if __name__ == "__main__":
     )
     flags.DEFINE_integer("batch_size", 64, "Run: texts that are computed together.")
     entry.run(_main)
+
+
+if __name__ == "__main__":
+    main()
