@@ -26,6 +26,7 @@ STAGES = [
     "entry",
     "flags",
     "experiment",
+    "bulk",
 ]
 # Programs: they parse flags, and nobody imports them.
 PROGRAMS = {
@@ -39,6 +40,7 @@ PROGRAMS = {
     "predict",
     "run_classifier",
     "run_squad",
+    "score",
     "show",
     "squad_evaluate",
 }
