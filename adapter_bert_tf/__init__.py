@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from adapter_bert_tf.tuning.optimizer import BertAdam, create_optimizer
     from adapter_bert_tf.tuning.task_model import TaskModel
 
+__version__ = "0.1.0"
+
 _MODULES = {
     "Adapter": "encoder.adapter_layer",
     "AdapterBertEncoder": "encoder.encoder",

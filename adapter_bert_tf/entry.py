@@ -35,7 +35,7 @@ def print_flags(title: str) -> None:
         print("", group, *lines, sep="\n")
 
 
-def _prepare_tensorflow() -> None:
+def prepare_tensorflow() -> None:
     """Sets what TensorFlow reads when it is loaded, which is after this."""
     # It leaves oneDNN off on CPUs without AVX-512, where it is faster all the same: a step of
     # MiniLM took 415 ms with it and 496 ms without, on an AMD EPYC with AVX2.
@@ -55,9 +55,9 @@ def run(main: Callable[..., None], arguments: Sequence[str] = ()) -> None:
       main: Is given what stands on the command line besides flags.
       arguments: What that is, in words; all of it is needed.
     """
-    _prepare_tensorflow()
+    prepare_tensorflow()
     if {"--help", "--helpshort"} & set(sys.argv[1:]):
-        print_flags(sys.modules["__main__"].__doc__ or "")
+        print_flags(sys.modules[main.__module__].__doc__ or "")
         sys.exit(0)
 
     def guarded(given: Sequence[str]) -> None:

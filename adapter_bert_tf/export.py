@@ -51,7 +51,8 @@ def _main() -> None:
     print(f"exported: {version}")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_list("packs", None, "Export: folders of task packs.")
     flags.DEFINE_string(
         "export_dir", None, "Export: folder of the model, or of a new version in it."
@@ -68,3 +69,7 @@ if __name__ == "__main__":
         "do_lower_case", None, "Base: lower-case the text; by default as the base says."
     )
     entry.run(_main)
+
+
+if __name__ == "__main__":
+    main()

@@ -19,9 +19,14 @@ def _main() -> None:
     print(f"adapter: {values.output_dir}")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_string("pack", None, "Export: the pack's folder.", required=True)
     flags.DEFINE_string("output_dir", None, "Export: the folder to write.", required=True)
     flags.DEFINE_string("bert", None, "Export: the BERT, by default where the pack says.")
     flags.DEFINE_string("name", None, "Export: the adapter's name, by default the task's.")
     entry.run(_main)
+
+
+if __name__ == "__main__":
+    main()

@@ -45,7 +45,12 @@ def _main() -> None:
         print(f"still missing for the GLUE site: {', '.join(missing)}")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_list("runs", None, "Submission: folders of the runs.", required=True)
     flags.DEFINE_string("output", "submission.zip", "Submission: the file to write.")
     entry.run(_main)
+
+
+if __name__ == "__main__":
+    main()

@@ -28,7 +28,8 @@ def _main() -> None:
     print(f"pack: {values.output_dir}")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_string("adapter", None, "Import: the adapter's folder.", required=True)
     flags.DEFINE_string("bert", None, "Import: the BERT it was trained on.", required=True)
     flags.DEFINE_string("output_dir", None, "Import: the pack's folder.", required=True)
@@ -37,3 +38,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("max_seq_length", None, "Import: longest row, in tokens.", lower_bound=4)
     flags.DEFINE_string("vocab_file", None, "Import: the BERT's vocab.txt, if it is elsewhere.")
     entry.run(_main)
+
+
+if __name__ == "__main__":
+    main()

@@ -22,9 +22,14 @@ def _main() -> None:
     print(f"base: {values.output_dir}/base\npack: {values.output_dir}/pack")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_string("checkpoint", None, "Import: prefix of the checkpoint.", required=True)
     flags.DEFINE_string("bert_config_file", None, "Import: its bert_config.json.", required=True)
     flags.DEFINE_string("output_dir", None, "Import: folder to write.", required=True)
     flags.DEFINE_string("vocab_file", None, "Import: its vocab.txt; by default the one beside it.")
     entry.run(_main)
+
+
+if __name__ == "__main__":
+    main()

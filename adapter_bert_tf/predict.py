@@ -12,27 +12,22 @@ each label, for a regression `value`. A column whose name the file already has i
 line.
 """
 
-import csv
-import json
 import os
 from collections.abc import Iterable, Sequence
-from typing import IO, Any
+from typing import Any
 
 from absl import flags
 
 from adapter_bert_tf import entry
-from adapter_bert_tf.data.decode import decode
+from adapter_bert_tf.bulk.columns import add_columns, find_text_columns, original_rows
+from adapter_bert_tf.bulk.form import form_of
 from adapter_bert_tf.data.examples import cell
-from adapter_bert_tf.data.sources import OwnFiles
-from adapter_bert_tf.data.tables import JSON, Table, layout_of, read_table
+from adapter_bert_tf.data.tables import Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import new_file
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack, read_description
 
-_DELIMITERS = {".tsv": "\t", ".txt": "\t"}
-_JSON_ENDINGS = (".json", ".jsonl")
-_PREFIX = "predicted_"
 # Characters of a text that a line shows.
 _SHOWN = 60
 
@@ -63,7 +58,7 @@ def _main() -> None:
     answers = task.answers(texts, pairs, values.batch_size)
     columns = task.head.table(answers, task.labels)
     if values.file:
-        rows = _add_columns(_rows(table), columns)
+        rows = add_columns(_rows(table), columns)
         _write(values.output, rows)
         print(f"predicted: {values.output}, {len(rows):,} rows")
     else:
@@ -131,88 +126,34 @@ def _read_table(path: str) -> Table:
 def _columns(table: Table, pack: Pack) -> tuple[list[str], list[str] | None]:
     """Returns the texts of a table, and the second texts for a task on pairs."""
     values, path = flags.FLAGS, flags.FLAGS.file
-    is_pair = bool(pack.inputs.get("pair"))
-    if values.text_pair_column and not is_pair:
+    if values.text_pair_column and not pack.inputs.get("pair"):
         raise UserError(f"--text_pair_column: {values.pack} is a task on single texts")
-    source = OwnFiles(
-        {path: table},
-        TEXT_LABELS,
-        text_column=values.text_column,
-        pair_column=values.text_pair_column,
-        kind=pack.kind,
-        labels=pack.class_names,
-    )
-    if is_pair and source.pair is None:
-        raise UserError(
-            f"{path}: which column is the second text? Name it with --text_pair_column: "
-            f"{', '.join(table.columns)}"
-        )
+    names = find_text_columns(path, table, pack, values.text_column, values.text_pair_column)
 
     def read(column: str) -> list[str]:
         return [cell(path, line, row, column, may_be_empty=True) for line, row in table.rows]
 
-    return read(source.text), read(source.pair) if is_pair and source.pair else None
+    texts, *pairs = map(read, names)
+    return texts, pairs[0] if pairs else None
 
 
-def _rows(table: Table) -> Sequence[dict[str, Any]]:
-    """Returns the rows of the file; those of JSON with the values that they have there."""
-    path, encoding = flags.FLAGS.file, flags.FLAGS.encoding
-    if layout_of(path).kind != JSON:
-        return [row for _, row in table.rows]
-    # `read_table` turns all values into text, and has checked that the file can be read.
-    with open(path, "rb") as file:
-        text, _ = decode(path, file.read(), encoding)
-    if text.lstrip().startswith("["):
-        return json.loads(text)
-    lines = text.split("\n" if "\n" in text else "\r")
-    return [json.loads(line) for line in lines if line.strip()]
-
-
-def _add_columns(rows: Sequence[dict[str, Any]], columns: dict[str, list]) -> list[dict[str, Any]]:
-    """Returns the rows with the columns behind their own."""
-    taken = {name for row in rows for name in row}
-    renamed = {}
-    for name, values in columns.items():
-        while name in taken:
-            name = _PREFIX + name
-        taken.add(name)
-        renamed[name] = values
-    added = zip(*renamed.values(), strict=True)
-    return [
-        {**row, **dict(zip(renamed, cells, strict=True))}
-        for row, cells in zip(rows, added, strict=True)
-    ]
+def _rows(table: Table) -> list[dict[str, Any]]:
+    """Returns the rows of the file, which `read_table` has read before."""
+    with open(flags.FLAGS.file, "rb") as file:
+        return original_rows(flags.FLAGS.file, file.read(), table, flags.FLAGS.encoding)
 
 
 def _write(path: str, rows: list[dict[str, Any]]) -> None:
-    ending = os.path.splitext(path)[1].lower()
-    try:
-        # In JSON, half of a surrogate pair is written as an escape, which is how it was read.
-        with (
-            new_file(path) as beside,
-            open(beside, "w", encoding="utf-8", errors="backslashreplace", newline="") as file,
-        ):
-            if ending in _JSON_ENDINGS:
-                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            else:
-                _write_delimited(file, _DELIMITERS.get(ending, ","), rows)
-    except OSError as error:
-        raise file_error(path, error) from None
-
-
-def _write_delimited(file: IO[str], delimiter: str, rows: list[dict[str, Any]]) -> None:
     # Rows of JSON may have different columns.
     names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([_as_cell(row.get(name)) for name in names] for row in rows)
-
-
-def _as_cell(value: Any) -> Any:
-    """Returns what a cell of a CSV says for a value of a JSON file."""
-    if value is None:
-        return ""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else value
+    try:
+        with (
+            new_file(path) as beside,
+            open(beside, "w", encoding="utf-8", newline="") as file,
+        ):
+            file.writelines(f"{line}\n" for line in form_of(path).lines(names, rows))
+    except OSError as error:
+        raise file_error(path, error) from None
 
 
 def _lines(
@@ -240,19 +181,20 @@ def _as_text(name: str, value: Any) -> str:
     return str(value)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_string("pack", None, "Task: a task pack of run_classifier.py.", required=True)
     flags.DEFINE_string("bert", None, "Base: the BERT, if it is not where the pack says.")
     flags.DEFINE_string(
         "bert_config_file", None, "Base: bert_config.json, if it is not beside the checkpoint."
     )
     flags.DEFINE_string("vocab_file", None, "Base: vocab.txt, if it is not beside the checkpoint.")
-    for _name, _help in (
+    for name, text in (
         ("text", "Texts: a text; give the flag once for each text."),
         ("text_pair", "Texts: the second text of each pair, for a task on pairs."),
     ):
-        flags.DEFINE_multi_string(_name, None, _help)
-        flags.FLAGS[_name].help = _help  # absl adds a second line to it.
+        flags.DEFINE_multi_string(name, None, text)
+        flags.FLAGS[name].help = text  # absl adds a second line to it.
     flags.DEFINE_string("file", None, "File: a CSV, TSV or JSON file with a column of texts.")
     flags.DEFINE_string("output", None, "File: the file to write: .csv, .tsv or .jsonl.")
     flags.DEFINE_string("text_column", None, "File: column of the text, if it can't be guessed.")
@@ -263,3 +205,7 @@ if __name__ == "__main__":
     )
     flags.DEFINE_integer("batch_size", 64, "Run: texts that are computed together.")
     entry.run(_main)
+
+
+if __name__ == "__main__":
+    main()

@@ -280,5 +280,10 @@ def _show_base(path: str) -> Iterator[Line]:
     yield "fingerprint", base.fingerprint[:_FINGERPRINT]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     entry.run(_main, ("DIR",))
+
+
+if __name__ == "__main__":
+    main()

@@ -48,6 +48,11 @@ def _read(path: str, kind: type) -> dict:
     return values
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_string("null_odds", None, "Score: scores of no answer, from a v2.0 run.")
     entry.run(_main, ("data.json", "predictions.json"))
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,9 @@ import tensorflow as tf
 
 from tests import tiny
 
+# What we may not pass on, where it is at hand.
+SHARED = pathlib.Path(__file__).parents[2] / "shared"
+
 # Two devices, for what is distributed. TensorFlow takes this only before it first runs.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
@@ -25,8 +28,8 @@ def bert(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="session")
 def reference() -> pathlib.Path:
-    """Numbers of the original program, where they are at hand."""
-    folder = pathlib.Path(__file__).parents[2] / "shared" / "reference"
+    """Numbers of the original programs on others' texts, where they are at hand."""
+    folder = SHARED / "reference"
     if not folder.is_dir():
         pytest.skip(f"no reference numbers at {folder}")
     return folder
@@ -41,7 +44,7 @@ def two_devices() -> tf.distribute.Strategy:
 @pytest.fixture(scope="session")
 def data() -> pathlib.Path:
     """Real data, where it is at hand."""
-    folder = pathlib.Path(__file__).parents[2] / "shared" / "data"
+    folder = SHARED / "data"
     if not folder.is_dir():
         pytest.skip(f"no data at {folder}")
     return folder

@@ -26,6 +26,7 @@ STAGES = [
     "entry",
     "flags",
     "experiment",
+    "bulk",
 ]
 # Programs: they parse flags, and nobody imports them.
 PROGRAMS = {
@@ -37,6 +38,9 @@ PROGRAMS = {
     "import_adapterhub",
     "import_checkpoint",
     "predict",
+    "run_classifier",
+    "run_squad",
+    "score",
     "show",
     "squad_evaluate",
 }
@@ -82,9 +86,8 @@ def test_every_test_stands_beside_its_code():
         not_one_module = {
             "reference",
             "test_client.py",
+            "test_install.py",
             "test_layout.py",
             "test_model_garden.py",
-            "test_run_classifier.py",
-            "test_run_squad.py",
         }
         assert not_one_module & set(path.relative_to(tests).parts) or code.exists(), path

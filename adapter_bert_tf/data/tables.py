@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from adapter_bert_tf.data.decode import decode
 from adapter_bert_tf.data.delimited import Quotes, find_quotes, read_lines, unify_line_ends
-from adapter_bert_tf.data.json_rows import read_json_rows
+from adapter_bert_tf.data.json_rows import OnBad, read_json_rows
 from adapter_bert_tf.errors import UserError, file_error, some
 
 Row = dict[str, str]
@@ -77,14 +77,26 @@ def layout_of(path: str, encoding: str | None = None, delimiter: str | None = No
 
 def read_table(path: str, layout: Layout) -> Table:
     """Reads a table. Raises `UserError` with file and line if it can't be read."""
-    text, notes = decode(path, _read_bytes(path), layout.encoding)
+    return parse_table(path, _read_bytes(path), layout)
+
+
+def parse_table(path: str, content: bytes, layout: Layout, on_bad: OnBad | None = None) -> Table:
+    """Reads a table from the bytes of its file.
+
+    Args:
+      path: The file's name, for messages.
+      content: The bytes.
+      layout: How it is written.
+      on_bad: Is told of rows that can't be read. Without it, the first one is an error.
+    """
+    text, notes = decode(path, content, layout.encoding)
     if layout.kind == JSON:
         if layout.delimiter is not None:
             raise UserError(f"{path}: is JSON, which has no delimiter {layout.delimiter!r}")
-        return _json_table(path, text, notes)
+        return _json_table(path, text, notes, on_bad)
     lines, more = _open_lines(path, text, layout)
     header, lines = _split_header(path, layout, lines)
-    return _table(path, layout, header, list(lines), notes + more)
+    return _table(path, layout, header, list(lines), notes + more, on_bad)
 
 
 def find_column(path: str, columns: Collection[str], wanted: str) -> str:
@@ -106,9 +118,9 @@ def _read_bytes(path: str) -> bytes:
         raise file_error(path, error) from None
 
 
-def _json_table(path: str, text: str, notes: list[str]) -> Table:
-    rows = list(read_json_rows(path, text))
-    if not rows:
+def _json_table(path: str, text: str, notes: list[str], on_bad: OnBad | None) -> Table:
+    rows = list(read_json_rows(path, text, on_bad))
+    if not rows and on_bad is None:
         raise UserError(f"{path}: no rows in it")
     columns = dict.fromkeys(column for _, row in rows for column in row)
     return Table(tuple(columns), rows, notes=notes)
@@ -189,6 +201,7 @@ def _table(
     header: list[str],
     lines: list[tuple[int, list[str]]],
     notes: list[str],
+    on_bad: OnBad | None,
 ) -> Table:
     """Turns lines into rows, and leaves out what carries no data."""
     width = _used_width(header, lines)
@@ -208,9 +221,11 @@ def _table(
             rows.append((number, dict(zip(header, fields, strict=False))))
         elif layout.skips_short_lines:
             short += 1
+        elif on_bad is not None:
+            on_bad(number, f"{len(fields)} columns, expected {width}", fields)
         else:
             raise UserError(f"{path}:{number}: {len(fields)} columns, expected {width}")
-    if not rows:
+    if not rows and on_bad is None:
         raise UserError(f"{path}: no rows below the header")
     left_out = (
         (short, "lines with missing or additional columns"),

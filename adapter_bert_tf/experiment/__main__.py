@@ -131,7 +131,8 @@ def _finish(name: str, experiment: Experiment, places: Places) -> None:
     write_records(flags.FLAGS.output_dir, engine.records())
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the program."""
     flags.DEFINE_string("output_dir", None, "Experiment: folder of the experiment.")
     flags.DEFINE_enum("profile", "small", list(PROFILES), "Experiment: the grid and the base.")
     flags.DEFINE_boolean("dry_run", False, "Experiment: print what would be done, and how long.")
@@ -141,3 +142,7 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("is_worker", False, "Worker: leaves the report to others.")
     define_flags()
     entry.run(_main, ("NAME",))
+
+
+if __name__ == "__main__":
+    main()

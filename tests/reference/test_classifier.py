@@ -12,22 +12,18 @@ from adapter_bert_tf.heads.classification import ClassificationHead
 from adapter_bert_tf.pack.original import find_adapter
 
 LEARNING_RATE, STEPS, WARMUP = 3e-3, 40, 10
+FOLDER = pathlib.Path(__file__).parent / "classifier"
 
 
 @pytest.fixture(scope="module")
-def folder(reference) -> pathlib.Path:
-    return reference / "classifier"
-
-
-@pytest.fixture(scope="module")
-def golden(folder) -> dict[str, np.ndarray]:
-    with np.load(folder / "golden.npz") as file:
+def golden() -> dict[str, np.ndarray]:
+    with np.load(FOLDER / "golden.npz") as file:
         return dict(file)
 
 
 @pytest.fixture
-def model(folder) -> TaskModel:
-    checkpoint = TfCheckpoint(str(folder / "adapter_bert.ckpt"))
+def model() -> TaskModel:
+    checkpoint = TfCheckpoint(str(FOLDER / "adapter_bert.ckpt"))
     encoder = load_encoder(checkpoint.prefix, find_adapter(checkpoint))
     weights = checkpoint.read("output_weights")
     model = TaskModel(encoder, ClassificationHead(len(weights), dropout=0.0))

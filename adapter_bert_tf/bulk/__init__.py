@@ -1,0 +1,1 @@
+"""Predictions for whole files: rows in, the same rows with predictions out."""
