@@ -6,7 +6,7 @@ BUILT = .venv/.built-with-$(firstword $(FOUND))
 
 .PHONY: demo test test-all lint bench lock clean
 
-$(BUILT): pyproject.toml requirements.lock requirements-embedded.txt
+$(BUILT): pyproject.toml requirements.txt requirements.lock requirements-embedded.txt
 	@test -n '$(FOUND)'
 	$(lastword $(FOUND)) -m venv --clear .venv
 	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
@@ -31,7 +31,7 @@ lint: $(BUILT)
 bench: $(BUILT)
 	$(BIN)/python benchmarks/run.py
 
-# The newest versions that pyproject.toml allows, for all systems and Pythons.
+# The newest versions that requirements.txt allows, for all systems and Pythons.
 lock:
 	$(lastword $(FOUND)) -m venv .venv-lock
 	.venv-lock/bin/pip install --quiet uv

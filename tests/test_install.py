@@ -43,8 +43,10 @@ def test_the_lock_has_hashes_for_what_is_asked_for():
     blocks = re.split(r"\n(?=\S)", lock.split("make lock\n")[1].strip())
     assert len(blocks) == len(pins)
     assert all(re.search(r"--hash=sha256:[0-9a-f]{64}\b", block) for block in blocks)
-    asked = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
+    needed = re.findall(r"^[a-z].*", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    asked = needed + PROJECT["optional-dependencies"]["dev"]
     names = {re.match(r"[a-z0-9-]+", each).group() for each in asked} - {PROJECT["name"]}
+    assert "tensorflow" in names
     assert names <= {name for name, _ in pins}
     # It is for any machine: not for this one's index.
     assert not re.search(r"://|^-|file:", lock, re.MULTILINE)
@@ -120,7 +122,7 @@ def test_the_pythons_are_those_of_the_package():
 def test_a_wheel_brings_the_commands(tmp_path):
     source = tmp_path / "source"
     shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "requirements.txt", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     pip = [sys.executable, "-m", "pip", "--quiet"]
     subprocess.run(
