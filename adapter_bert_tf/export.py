@@ -20,7 +20,7 @@ from adapter_bert_tf import entry
 from adapter_bert_tf.base.presets import refuse_unknown
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import read_json_object
-from adapter_bert_tf.pack.pack import read_description
+from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE
 
 
@@ -35,7 +35,7 @@ def _main() -> None:
     else:
         refuse_unknown(values.bert)
     for pack in values.packs:
-        read_description(pack)
+        read_pack(pack)
 
     # Imported here, so that wrong flags are reported before TensorFlow is loaded.
     from adapter_bert_tf.base.load import find_base

@@ -28,7 +28,7 @@ from adapter_bert_tf.data.tables import JSON, Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import new_file
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
-from adapter_bert_tf.pack.pack import Pack, read_description
+from adapter_bert_tf.pack.pack import Pack, read_pack
 
 _DELIMITERS = {".tsv": "\t", ".txt": "\t"}
 _JSON_ENDINGS = (".json", ".jsonl")
@@ -39,7 +39,7 @@ _SHOWN = 60
 
 def _main() -> None:
     values = flags.FLAGS
-    pack = _read_pack(values.pack)
+    pack = _read_text_pack(values.pack)
     if values.batch_size < 1:
         raise UserError(f"--batch_size={values.batch_size}: expected a number above 0")
     if bool(values.text) == bool(values.file):
@@ -70,8 +70,8 @@ def _main() -> None:
         print(*_lines(columns, texts, pairs), sep="\n")
 
 
-def _read_pack(folder: str) -> Pack:
-    pack = read_description(folder)
+def _read_text_pack(folder: str) -> Pack:
+    pack = read_pack(folder)
     if pack.kind not in TEXT_LABELS:
         raise UserError(
             f"{folder}: answers questions about a text; use python -m adapter_bert_tf.answer"

@@ -20,8 +20,8 @@ from adapter_bert_tf.files import read_json_object
 from adapter_bert_tf.pack.pack import (
     DESCRIPTION,
     Pack,
-    parse_description,
-    read_description,
+    parse_pack,
+    read_pack,
     read_shapes,
 )
 from adapter_bert_tf.run.folder import RunFolder
@@ -71,7 +71,7 @@ def _describe(path: str) -> Iterator[Line]:
 
 
 def _show_pack(folder: str) -> Iterator[Line]:
-    pack = read_description(folder)
+    pack = read_pack(folder)
     yield "pack", folder
     yield "task", f"{pack.task or 'without a name'}: {pack.kind}"
     yield from _labels(pack)
@@ -153,7 +153,7 @@ def _show_run(folder: RunFolder) -> Iterator[Line]:
     yield "settings", _settings(_given(settings, kind)) or "the defaults"
     yield "progress", _progress(folder, settings)
     has_pack = os.path.exists(os.path.join(folder.pack, DESCRIPTION))
-    pack = read_description(folder.pack) if has_pack else None
+    pack = read_pack(folder.pack) if has_pack else None
     metrics = results.get("metrics") or (pack.metrics if pack else {})
     yield "metrics", _metrics(metrics)
     if pack is not None:
@@ -211,7 +211,7 @@ def _show_export(folder: str) -> Iterator[Line]:
     path = os.path.join(folder, DESCRIPTION_FILE)
     raw = read_json_object(path)
     try:
-        tasks = [(task["name"], parse_description(task["pack"], path)) for task in raw["tasks"]]
+        tasks = [(task["name"], parse_pack(task["pack"], path)) for task in raw["tasks"]]
         config, origin, words = raw["config"], raw["origin"], len(raw["tokens"])
         cased = "lower-cased" if raw["lower_case"] else "cased"
         sizes = (config["num_layers"], config["hidden_size"])
