@@ -21,12 +21,13 @@ from typing import IO, Any
 from absl import flags
 
 from adapter_bert_tf import entry
+from adapter_bert_tf.checks import whole
 from adapter_bert_tf.data.decode import decode
 from adapter_bert_tf.data.examples import cell
 from adapter_bert_tf.data.sources import OwnFiles
 from adapter_bert_tf.data.tables import JSON, Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import new_file
+from adapter_bert_tf.files import new_file, read_bytes
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack, read_pack
 
@@ -40,8 +41,7 @@ _SHOWN = 60
 def _main() -> None:
     values = flags.FLAGS
     pack = _read_text_pack(values.pack)
-    if values.batch_size < 1:
-        raise UserError(f"--batch_size={values.batch_size}: expected a number above 0")
+    whole(1, 100_000)(values.batch_size, "--batch_size")
     if bool(values.text) == bool(values.file):
         raise UserError("expected either --text or --file")
     # All mistakes in flags and files are found before TensorFlow is loaded.
@@ -160,8 +160,7 @@ def _rows(table: Table) -> Sequence[dict[str, Any]]:
     if layout_of(path).kind != JSON:
         return [row for _, row in table.rows]
     # `read_table` turns all values into text, and has checked that the file can be read.
-    with open(path, "rb") as file:
-        text, _ = decode(path, file.read(), encoding)
+    text, _ = decode(path, read_bytes(path), encoding)
     if text.lstrip().startswith("["):
         return json.loads(text)
     lines = text.split("\n" if "\n" in text else "\r")
