@@ -6,8 +6,9 @@ python -m adapter_bert_tf.answer --pack=runs/squad/pack --context=text.txt "Who 
 from absl import flags
 
 from adapter_bert_tf import entry
-from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.pack.pack import read_description
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import MOST_OF_DESCRIPTION, read_text
+from adapter_bert_tf.pack.pack import read_pack
 
 
 def _main(question: str) -> None:
@@ -15,7 +16,7 @@ def _main(question: str) -> None:
     context = _read(values.context)
     if not question.strip():
         raise UserError("the question is empty")
-    read_description(values.pack)
+    read_pack(values.pack)
 
     # Imported here, so that mistakes in files are reported before TensorFlow is loaded.
     from adapter_bert_tf.task import load_task
@@ -37,13 +38,7 @@ def _main(question: str) -> None:
 
 
 def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            context = file.read()
-    except OSError as error:
-        raise file_error(path, error) from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    context = read_text(path, MOST_OF_DESCRIPTION)
     if not context.strip():
         raise UserError(f"{path}: is empty")
     return context

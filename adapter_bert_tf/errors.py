@@ -14,6 +14,11 @@ class UserError(ValueError):
     print it and exit with code 1, without a stack trace.
     """
 
+    def __init__(self, message: str):
+        # It may quote names from files, with line ends or with what a terminal takes for commands.
+        shown = (c if c.isprintable() else repr(c)[1:-1] for c in message)
+        super().__init__("".join(shown))
+
 
 def file_error(path: str | os.PathLike, error: OSError) -> UserError:
     """Turns an error of the operating system into a `UserError` that names the file."""

@@ -12,16 +12,13 @@ writes `models/bert/2` with the tasks of version 1 and one more. Neither the bas
 version 1 are needed for that.
 """
 
-import os
-
 from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.base.presets import refuse_unknown
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.files import read_json_object
-from adapter_bert_tf.pack.pack import read_description
-from adapter_bert_tf.serve import DESCRIPTION_FILE
+from adapter_bert_tf.pack.pack import read_pack
+from adapter_bert_tf.serve.description import read_description
 
 
 def _main() -> None:
@@ -31,11 +28,11 @@ def _main() -> None:
     if (values.add_to is None) == (values.export_dir is None):
         raise UserError("--export_dir, or --add_to: expected one of the two")
     if values.add_to is not None:
-        read_json_object(os.path.join(values.add_to, DESCRIPTION_FILE))
+        read_description(values.add_to)
     else:
         refuse_unknown(values.bert)
     for pack in values.packs:
-        read_description(pack)
+        read_pack(pack)
 
     # Imported here, so that wrong flags are reported before TensorFlow is loaded.
     from adapter_bert_tf.base.load import find_base

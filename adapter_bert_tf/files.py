@@ -4,11 +4,16 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 from adapter_bert_tf.errors import UserError, file_error
+
+# The largest files that are read as a whole: descriptions such as pack.json, and data. JSON takes
+# up to 25 times its size in memory.
+MOST_OF_DESCRIPTION, MOST_OF_DATA = 2**25, 2**30
 
 
 def write_atomically(path: str, content: bytes) -> None:
@@ -61,19 +66,46 @@ def _umask() -> int:
     return current
 
 
-def read_json(path: str) -> Any:
-    """Reads a JSON file."""
+def refuse_special(path: str) -> None:
+    """Refuses what is there but no file: a FIFO would block, and a device may have no end."""
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return json.load(file)
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return  # Whoever opens it says why that fails. Remote folders have nothing special.
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise UserError(f"{path}: expected a file, not a pipe, socket or device")
+
+
+def read_bytes(path: str, most: int = MOST_OF_DATA) -> bytes:
+    """Reads a file as a whole, if it has no more than `most` bytes."""
+    refuse_special(path)
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > most:
+                raise UserError(f"{path}: has {size:,} bytes; expected {most:,} at most")
+            return file.read()
     except OSError as error:
         raise file_error(path, error) from None
+
+
+def read_text(path: str, most: int = MOST_OF_DATA) -> str:
+    """Reads a file of UTF-8, with or without a mark in front."""
+    try:
+        return read_bytes(path, most).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+
+
+def read_json(path: str, most: int = MOST_OF_DATA) -> Any:
+    """Reads a JSON file."""
+    text = read_text(path, most)
+    try:
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(
             f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
     except ValueError as error:  # Python refuses numbers with thousands of digits.
         raise UserError(f"{path}: not JSON: {error}") from None
     except RecursionError:
@@ -81,8 +113,8 @@ def read_json(path: str) -> Any:
 
 
 def read_json_object(path: str) -> dict[str, Any]:
-    """Reads a JSON file that holds one object."""
-    value = read_json(path)
+    """Reads a JSON file that holds one object, a description."""
+    value = read_json(path, MOST_OF_DESCRIPTION)
     if not isinstance(value, dict):
         raise UserError(f"{path}: expected a JSON object, not {type(value).__name__}")
     return value

@@ -11,17 +11,24 @@ from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.data.glue import GLUE
+from adapter_bert_tf.data.sources import task_key
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import write_atomically
+from adapter_bert_tf.run.folder import RunFolder
 
 
 def write_glue_submission(runs: list[str], output: str) -> list[str]:
     """Zips the submission files in the folders `runs`; returns the names that are missing."""
     names = list(dict.fromkeys(name for task in GLUE for name in task.submission.values()))
     found: dict[str, str] = {}
+    if not runs:
+        raise UserError("--runs: expected the folders of runs")
     for run in runs:
+        if not os.path.isdir(run):
+            raise UserError(f"{run}: no such folder")
         here = [name for name in names if os.path.exists(os.path.join(run, name))]
         if not here:
+            _refuse_other_tasks(run)
             raise UserError(f"{run}: no submission file; run run_classifier.py --do_predict there")
         for name in here:
             if name in found:
@@ -36,6 +43,16 @@ def write_glue_submission(runs: list[str], output: str) -> list[str]:
     except OSError as error:
         raise file_error(output, error) from None
     return [name for name in names if name not in found]
+
+
+def _refuse_other_tasks(run: str) -> None:
+    """Refuses a run of a task that GLUE does not have: nothing it predicts could be submitted."""
+    folder = RunFolder(run)
+    asked = folder.asked() or folder.results().get("settings", {})
+    task = asked.get("task")
+    known = {task_key(each.name) for each in GLUE}
+    if asked and (not isinstance(task, str) or task_key(task) not in known):
+        raise UserError(f"{run}: a run of {task or 'files of your own'}, which is no task of GLUE")
 
 
 def _main() -> None:

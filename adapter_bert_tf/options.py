@@ -5,14 +5,18 @@ The name, type, default and help text of an option are written once, at its fiel
 
 import dataclasses
 import functools
+import inspect
 import numbers
 import os
 import types
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from adapter_bert_tf.checks import Range, anything, fields, refuse
 from adapter_bert_tf.errors import UserError
+
+Options = typing.TypeVar("Options")
 
 # Type of an option -> what Python values may be, and how to say so.
 _ACCEPTED: dict[type, tuple[Any, str]] = {
@@ -30,6 +34,7 @@ def option(
     flag: str | None = None,
     aliases: Sequence[str] = (),
     choices: Collection[str] | None = None,
+    limits: Range | None = None,
     group: str = "Tuning",
     **more: Any,
 ) -> Any:
@@ -41,11 +46,12 @@ def option(
       flag: The flag's name, where it differs from the field's (with the prefix of its class).
       aliases: Other names of the flag.
       choices: The values that are allowed.
+      limits: The range of a number.
       group: Heading under which a program's help shows it.
       **more: What else the owner of the field wants to know about it.
     """
     shown = {"help": help, "flag": flag, "aliases": aliases, "choices": choices, "group": group}
-    return dataclasses.field(default=default, metadata={**shown, **more})
+    return dataclasses.field(default=default, metadata={**shown, "limits": limits, **more})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +66,7 @@ class Option:
       default: The default.
       help: One line about it.
       choices: The values that are allowed, or None.
+      limits: The range of a number, or None.
       aliases: Other names of the flag.
       group: Heading under which a program's help shows it.
     """
@@ -71,6 +78,7 @@ class Option:
     default: Any
     help: str
     choices: Collection[str] | None
+    limits: Range | None
     aliases: Sequence[str]
     group: str
 
@@ -84,25 +92,37 @@ class Option:
                 f"--{self.name}={given}: expected numbers, separated by commas"
             ) from None
 
-    def check(self, value: Any) -> Any:
-        """Returns a value from Python in the field's type; refuses one that does not fit."""
+    def check(self, value: Any, where: str | None = None) -> Any:
+        """Returns a value in the field's type; refuses one that does not fit.
+
+        Args:
+          value: A value from Python or from a file.
+          where: Its place, by default the flag.
+        """
         if value is None and self.default is None:
             return None
         if not self.many:
-            return self._check_single(value)
+            return self._check_single(value, where)
         if isinstance(value, str) or not isinstance(value, typing.Iterable):
             value = (value,)
-        return tuple(self._check_single(each) for each in value)
+        return tuple(self._check_single(each, where) for each in value)
 
-    def _check_single(self, value: Any) -> Any:
+    def _check_single(self, value: Any, where: str | None) -> Any:
         accepted, expected = _ACCEPTED[self.type]
         # To Python, True is a whole number too.
         if not isinstance(value, accepted) or isinstance(value, bool) != (self.type is bool):
-            raise UserError(f"--{self.name}={value!r}: expected {expected}")
+            raise self._refuse(value, where, expected)
         if self.choices is not None and value not in self.choices:
-            known = ", ".join(self.choices)
-            raise UserError(f"--{self.name}={value}: expected one of {known}")
+            raise self._refuse(value, where, f"one of {', '.join(self.choices)}")
+        if self.limits is not None and not self.limits.holds(value):
+            raise self._refuse(value, where, str(self.limits))
         return os.fspath(value) if isinstance(value, os.PathLike) else self.type(value)
+
+    def _refuse(self, value: Any, where: str | None, expected: str) -> UserError:
+        if where is not None:
+            return refuse(where, expected, value)
+        shown = value if self.choices is not None and isinstance(value, str) else repr(value)
+        return UserError(f"--{self.name}={shown}: expected {expected}")
 
 
 @functools.cache
@@ -123,6 +143,7 @@ def options_of(kind: type, prefix: str = "") -> dict[str, Option]:
             field.default,
             field.metadata["help"],
             field.metadata["choices"],
+            field.metadata["limits"],
             field.metadata["aliases"],
             field.metadata["group"],
         )
@@ -140,6 +161,29 @@ def take(kind: type, values: dict[str, Any], prefix: str = "") -> dict[str, Any]
         for name in (each.name, *each.aliases)
         if name in values
     }
+
+
+def check_fields(value: Any, title: str | None = None) -> None:
+    """Checks the options among a frozen dataclass's own fields, and gives them their types.
+
+    Args:
+      value: The dataclass.
+      title: What messages call it; by default they name flags.
+    """
+    kind: Any = type(value)
+    for each in options_of(kind).values():
+        where = title and f"{title} {each.field}"
+        object.__setattr__(value, each.field, each.check(getattr(value, each.field), where))
+
+
+def from_json(kind: Callable[..., Options], values: Any, where: str) -> Options:
+    """Makes a dataclass of what `in_json` returned, read from a file."""
+    names = dict.fromkeys(inspect.signature(kind).parameters, anything)
+    fields({}, names)(values, where)
+    try:
+        return kind(**values)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
 
 
 def in_json(value: Any) -> Any:

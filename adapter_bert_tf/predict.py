@@ -21,12 +21,13 @@ from absl import flags
 from adapter_bert_tf import entry
 from adapter_bert_tf.bulk.columns import add_columns, find_text_columns, original_rows
 from adapter_bert_tf.bulk.form import form_of
+from adapter_bert_tf.checks import whole
 from adapter_bert_tf.data.examples import cell
 from adapter_bert_tf.data.tables import Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import new_file
+from adapter_bert_tf.files import new_file, read_bytes
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
-from adapter_bert_tf.pack.pack import Pack, read_description
+from adapter_bert_tf.pack.pack import Pack, read_pack
 
 # Characters of a text that a line shows.
 _SHOWN = 60
@@ -34,9 +35,8 @@ _SHOWN = 60
 
 def _main() -> None:
     values = flags.FLAGS
-    pack = _read_pack(values.pack)
-    if values.batch_size < 1:
-        raise UserError(f"--batch_size={values.batch_size}: expected a number above 0")
+    pack = _read_text_pack(values.pack)
+    whole(1, 100_000)(values.batch_size, "--batch_size")
     if bool(values.text) == bool(values.file):
         raise UserError("expected either --text or --file")
     # All mistakes in flags and files are found before TensorFlow is loaded.
@@ -65,8 +65,8 @@ def _main() -> None:
         print(*_lines(columns, texts, pairs), sep="\n")
 
 
-def _read_pack(folder: str) -> Pack:
-    pack = read_description(folder)
+def _read_text_pack(folder: str) -> Pack:
+    pack = read_pack(folder)
     if pack.kind not in TEXT_LABELS:
         raise UserError(
             f"{folder}: answers questions about a text; use python -m adapter_bert_tf.answer"
@@ -139,8 +139,8 @@ def _columns(table: Table, pack: Pack) -> tuple[list[str], list[str] | None]:
 
 def _rows(table: Table) -> list[dict[str, Any]]:
     """Returns the rows of the file, which `read_table` has read before."""
-    with open(flags.FLAGS.file, "rb") as file:
-        return original_rows(flags.FLAGS.file, file.read(), table, flags.FLAGS.encoding)
+    path = flags.FLAGS.file
+    return original_rows(path, read_bytes(path), table, flags.FLAGS.encoding)
 
 
 def _write(path: str, rows: list[dict[str, Any]]) -> None:

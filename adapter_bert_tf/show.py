@@ -14,14 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from adapter_bert_tf import entry, options
+from adapter_bert_tf.checks import ANY_OBJECT, NUMBER, fields, maybe
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.files import read_json_object
 from adapter_bert_tf.pack.pack import (
     DESCRIPTION,
     Pack,
-    parse_description,
-    read_description,
+    read_pack,
     read_shapes,
 )
 from adapter_bert_tf.run.folder import RunFolder
@@ -32,6 +31,7 @@ from adapter_bert_tf.run.settings import (
     option_sets,
 )
 from adapter_bert_tf.serve import DESCRIPTION_FILE
+from adapter_bert_tf.serve.description import read_description
 from adapter_bert_tf.tuning.methods import Tuning
 
 Line = tuple[str, str]
@@ -39,6 +39,12 @@ Line = tuple[str, str]
 # Labels that are shown of many.
 _LABELS = 8
 _FINGERPRINT = 12
+# What is read of a run's settings; the rest is only printed.
+_check_settings = fields(
+    {},
+    {"tuning": ANY_OBJECT, "adapter": maybe(ANY_OBJECT), "num_train_epochs": NUMBER},
+    closed=False,
+)
 # Names of the formats of BERTs, by the files that they are recognized by.
 _FORMATS = {
     "saved_model.pb": "SavedModel, as on TF-Hub",
@@ -71,7 +77,7 @@ def _describe(path: str) -> Iterator[Line]:
 
 
 def _show_pack(folder: str) -> Iterator[Line]:
-    pack = read_description(folder)
+    pack = read_pack(folder)
     yield "pack", folder
     yield "task", f"{pack.task or 'without a name'}: {pack.kind}"
     yield from _labels(pack)
@@ -153,7 +159,7 @@ def _show_run(folder: RunFolder) -> Iterator[Line]:
     yield "settings", _settings(_given(settings, kind)) or "the defaults"
     yield "progress", _progress(folder, settings)
     has_pack = os.path.exists(os.path.join(folder.pack, DESCRIPTION))
-    pack = read_description(folder.pack) if has_pack else None
+    pack = read_pack(folder.pack) if has_pack else None
     metrics = results.get("metrics") or (pack.metrics if pack else {})
     yield "metrics", _metrics(metrics)
     if pack is not None:
@@ -163,7 +169,8 @@ def _show_run(folder: RunFolder) -> Iterator[Line]:
 
 def _settings_of(folder: RunFolder) -> dict[str, Any]:
     """Returns a run's settings; a run that did not train has them only in its results."""
-    return folder.asked() or folder.results().get("settings", {})
+    found = folder.asked() or folder.results().get("settings", {})
+    return _check_settings(found, f"{folder.path}: settings")
 
 
 def _given(asked: Mapping[str, Any], kind: type[RunSettings]) -> dict[str, Any]:
@@ -173,7 +180,7 @@ def _given(asked: Mapping[str, Any], kind: type[RunSettings]) -> dict[str, Any]:
         part = {AdapterConfig: "adapter", Tuning: "tuning"}.get(owner)
         values = asked.get(part) or {} if part else asked
         if owner is AdapterConfig and values:
-            values = _differing_design(AdapterConfig(**values))
+            values = _differing_design(options.from_json(AdapterConfig, values, "adapter"))
         for name, option in options.options_of(owner, prefix).items():
             value = values.get(option.field)
             if value is not None and value != options.in_json(option.default):
@@ -208,19 +215,11 @@ def _newest_version(path: str) -> str | None:
 
 
 def _show_export(folder: str) -> Iterator[Line]:
-    path = os.path.join(folder, DESCRIPTION_FILE)
-    raw = read_json_object(path)
-    try:
-        tasks = [(task["name"], parse_description(task["pack"], path)) for task in raw["tasks"]]
-        config, origin, words = raw["config"], raw["origin"], len(raw["tokens"])
-        cased = "lower-cased" if raw["lower_case"] else "cased"
-        sizes = (config["num_layers"], config["hidden_size"])
-        signatures = raw.get("signatures", {})
-    except (LookupError, TypeError) as error:
-        raise UserError(f"{path}: not a complete description: {error!r}") from None
+    raw, config, tasks = read_description(folder)
+    cased = "lower-cased" if raw["lower_case"] else "cased"
     yield "export", folder
-    yield "base", f"{origin}: {sizes[0]} layers, {sizes[1]} wide"
-    yield "vocab", f"{words:,} tokens, {cased}"
+    yield "base", f"{raw['origin']}: {config.num_layers} layers, {config.hidden_size} wide"
+    yield "vocab", f"{len(raw['tokens']):,} tokens, {cased}"
     for name, pack in tasks:
         yield "", ""
         yield "task", f"{name}: {pack.kind}"
@@ -229,7 +228,7 @@ def _show_export(folder: str) -> Iterator[Line]:
         yield "metrics", _metrics(pack.metrics)
         yield "inputs", _settings(pack.inputs) or "unknown"
     yield "", ""
-    for name, signature in signatures.items():
+    for name, signature in raw.get("signatures", {}).items():
         takes, gives = (", ".join(signature[part]) for part in ("inputs", "outputs"))
         yield "signature", f"{name}: {takes} -> {gives}"
     yield "size", _bytes(sum(_file_sizes(folder)))

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 import zipfile
@@ -39,4 +40,17 @@ def test_wrong_runs_are_told(tmp_path):
         write_glue_submission([_run_folder(tmp_path / "b")], str(tmp_path / "x.zip"))
     with pytest.raises(UserError, match="CoLA.tsv is in .*a as well"):
         write_glue_submission([first, _run_folder(tmp_path / "c", "CoLA.tsv")], "x.zip")
+    with pytest.raises(UserError, match="--runs: expected the folders"):
+        write_glue_submission([], str(tmp_path / "x.zip"))
+    with pytest.raises(UserError, match="nowhere: no such folder"):
+        write_glue_submission([str(tmp_path / "nowhere")], str(tmp_path / "x.zip"))
+    for task, told in (("sms_spam", "sms_spam"), (None, "files of your own")):
+        run = _run_folder(tmp_path / told)
+        (tmp_path / told / "settings.json").write_text(json.dumps({"task": task}))
+        with pytest.raises(UserError, match=f"a run of {told}, which is no task of GLUE"):
+            write_glue_submission([run], str(tmp_path / "x.zip"))
+    run = _run_folder(tmp_path / "cola")
+    (tmp_path / "cola" / "settings.json").write_text('{"task": "cola"}')
+    with pytest.raises(UserError, match="no submission file; run"):
+        write_glue_submission([run], str(tmp_path / "x.zip"))
     assert not (tmp_path / "x.zip").exists()

@@ -8,6 +8,7 @@ PACKAGE = pathlib.Path(__file__).parents[1] / "adapter_bert_tf"
 # A stage may import from itself and from what stands before it.
 STAGES = [
     "errors",
+    "checks",
     "files",
     "options",
     "internals",

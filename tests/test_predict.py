@@ -129,7 +129,7 @@ def files(tmp_path, packs):
         ("--pack=CLASSES --text=w1 --output=out.csv", "--output: goes with --file"),
         ("--pack=CLASSES --text=w1 --text_pair=w2", "--text_pair: CLASSES is a task on single"),
         ("--pack=VALUE --text=w1", "expected 1 second texts, not 0"),
-        ("--pack=CLASSES --text=w1 --batch_size=0", "--batch_size=0: expected a number above 0"),
+        ("--pack=CLASSES --text=w1 --batch_size=0", "--batch_size: expected a whole number from 1"),
         ("--pack=CLASSES --file=in.csv", "--output: expected the file"),
         ("--pack=CLASSES --file=in.csv --output=in.csv", "in.csv: is the input, and is not"),
         ("--pack=CLASSES --file=in.csv --output=odd.csv", "odd.csv: exists, and is not"),

@@ -28,6 +28,7 @@ class Base:
       read: Yields the tensors under the paths of our variables. A tensor that we have no
         variable for keeps its own name.
       digests: SHA-256 of each tensor that has been read, by path.
+      fetched: SHA-256 of what came over the network for it, by address.
     """
 
     origin: str
@@ -35,6 +36,7 @@ class Base:
     vocabulary: Vocabulary | None
     read: Callable[[], Tensors]
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
+    fetched: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:

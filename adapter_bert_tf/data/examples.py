@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import tarfile
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from adapter_bert_tf.data.labels import Label, LabelColumns, LabelForm
 from adapter_bert_tf.data.tables import FOLDERS, Row, Table, find_column, read_table
 from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, TaskDefinition
 from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import MOST_OF_DATA, refuse_special
 
 TableRows = Sequence[tuple[int, Row]]
 LabelForms = Mapping[str, LabelForm]
@@ -229,14 +231,19 @@ def _read(path: str, split: Split) -> Table:
 def _read_folders(path: str, encoding: str) -> Table:
     """Reads an archive with a folder for each class and a file for each example."""
     rows: list[tuple[int, Row]] = []
+    room = MOST_OF_DATA
+    refuse_special(path)
     try:
         with tarfile.open(path) as archive:
             for number, member in enumerate(archive, start=1):
+                room -= member.size
+                if room < 0:
+                    raise UserError(f"{path}: holds more than {MOST_OF_DATA:,} bytes")
                 content = archive.extractfile(member)
                 if content is not None:
                     label = os.path.basename(os.path.dirname(member.name))
                     rows.append((number, {"label": label, "text": content.read().decode(encoding)}))
-    except (OSError, tarfile.TarError, EOFError) as error:
+    except (OSError, tarfile.TarError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not a readable archive: {first_line(error)}") from None
     return Table(("label", "text"), rows)
 

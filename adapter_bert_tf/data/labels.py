@@ -15,6 +15,9 @@ from adapter_bert_tf.errors import UserError, some
 # The number of a class, a value, or a number for each of several labels.
 Label = int | float | Sequence[float]
 
+# So that damaged files do not ask for all of the memory.
+MOST_CLASSES = 100_000
+
 # What people write in a column for a label that is there, and for one that is not.
 _YES, _NO = ("1", "1.0", "true", "yes", "y", "x"), ("0", "0.0", "false", "no", "n", "")
 

@@ -11,8 +11,9 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.data.examples import Examples
-from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import new_file
+from adapter_bert_tf.data.labels import MOST_CLASSES
+from adapter_bert_tf.errors import UserError, file_error, first_line
+from adapter_bert_tf.files import new_file, refuse_special
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
@@ -141,9 +142,9 @@ def read_records(
     """
     columns = read_columns(path, {LABELS: label_type})
     labels, rows = columns.pop(LABELS), int(columns[IDS].nrows())
-    count, odd = divmod(len(labels), rows)
-    if odd:
-        raise UserError(f"{path}: some rows have labels, others don't")
+    count = len(labels) // rows
+    if label_type.is_floating and not bool(tf.reduce_all(tf.math.is_finite(labels))):
+        raise UserError(f"{path}: some labels are not finite")
     if count:
         columns[LABELS] = labels if count == 1 else tf.reshape(labels, [rows, count])
     return columns
@@ -154,13 +155,21 @@ def count_classes(path: str) -> int:
     columns = read_records(path)
     if LABELS not in columns:
         raise UserError(f"{path}: has no labels")
+    check_labels(path, columns[LABELS], MOST_CLASSES)
     return int(tf.reduce_max(columns[LABELS])) + 1
+
+
+def check_labels(path: str, labels: tf.Tensor, classes: int) -> None:
+    """Refuses labels that are no numbers of classes."""
+    if not bool(tf.reduce_all((labels >= 0) & (labels < classes))):
+        raise UserError(f"{path}: has labels beyond the {classes:,} classes")
 
 
 def read_columns(
     path: str, numbers: Mapping[str, tf.DType]
 ) -> dict[str, tf.RaggedTensor | tf.Tensor]:
     """Reads ids and segments, and the features `numbers`: as many in each row, or none at all."""
+    refuse_special(path)
     parse = _parser(tuple(numbers.items()))
     dataset = tf.data.TFRecordDataset(path).batch(ROWS_AT_ONCE)
     try:
@@ -168,10 +177,18 @@ def read_columns(
     except tf.errors.DataLossError:
         raise UserError(f"{path}: cut short or damaged") from None
     except tf.errors.OpError as error:
-        raise UserError(f"{path}: not TFRecords of examples: {error.message}") from None
-    if not parts:
+        raise UserError(f"{path}: not TFRecords of examples: {first_line(error)}") from None
+    if not parts or not any(int(part[IDS].nrows()) for part in parts):
         raise UserError(f"{path}: no records")
-    return {name: tf.concat([part[name] for part in parts], axis=0) for name in parts[0]}
+    columns = {name: tf.concat([part[name] for part in parts], axis=0) for name in parts[0]}
+    lengths = {name: each.row_lengths() for name, each in columns.items()}
+    if not int(tf.reduce_min(lengths[IDS])):
+        raise UserError(f"{path}: a row has no tokens")
+    for name in numbers:
+        if int(tf.reduce_min(lengths[name])) != int(tf.reduce_max(lengths[name])):
+            raise UserError(f"{path}: some rows have {name}, others don't, or fewer")
+        columns[name] = columns[name].flat_values
+    return columns
 
 
 @functools.cache
@@ -193,12 +210,19 @@ def _parser(numbers: tuple[tuple[str, tf.DType], ...]) -> Callable:
         mask = tf.cast(features[MASK], tf.bool)
         columns: dict[str, tf.RaggedTensor | tf.Tensor] = {
             name: tf.ragged.boolean_mask(
-                tf.cast(tf.ragged.boolean_mask(features[name], mask), tf.int32), kept
+                _to_int32(tf.ragged.boolean_mask(features[name], mask)), kept
             )
             for name in (IDS, SEGMENTS)
         }
         for name, _ in numbers:
-            columns[name] = tf.ragged.boolean_mask(features[name], kept).flat_values
+            columns[name] = tf.ragged.boolean_mask(features[name], kept)
         return columns
 
     return tf.function(parse, [tf.TensorSpec([None], tf.string)], autograph=False)
+
+
+def _to_int32(numbers: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns smaller integers. Those that don't fit become the largest, which is no id either."""
+    return numbers.with_flat_values(
+        tf.cast(tf.clip_by_value(numbers.flat_values, -1, tf.int32.max), tf.int32)
+    )

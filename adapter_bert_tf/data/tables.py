@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator
 from adapter_bert_tf.data.decode import decode
 from adapter_bert_tf.data.delimited import Quotes, find_quotes, read_lines, unify_line_ends
 from adapter_bert_tf.data.json_rows import OnBad, read_json_rows
-from adapter_bert_tf.errors import UserError, file_error, some
+from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.files import read_bytes
 
 Row = dict[str, str]
 
@@ -77,7 +78,7 @@ def layout_of(path: str, encoding: str | None = None, delimiter: str | None = No
 
 def read_table(path: str, layout: Layout) -> Table:
     """Reads a table. Raises `UserError` with file and line if it can't be read."""
-    return parse_table(path, _read_bytes(path), layout)
+    return parse_table(path, read_bytes(path), layout)
 
 
 def parse_table(path: str, content: bytes, layout: Layout, on_bad: OnBad | None = None) -> Table:
@@ -108,14 +109,6 @@ def find_column(path: str, columns: Collection[str], wanted: str) -> str:
         problem = f"several columns are called {wanted!r}" if found else f"no column {wanted!r}"
         raise UserError(f"{path}: {problem}; the columns are {some(columns, 20)}")
     return found[0]
-
-
-def _read_bytes(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise file_error(path, error) from None
 
 
 def _json_table(path: str, text: str, notes: list[str], on_bad: OnBad | None) -> Table:

@@ -13,12 +13,11 @@ themselves. TensorFlow is imported only where it computes, so that flags are rea
 from __future__ import annotations
 
 import dataclasses
-import math
-import numbers
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adapter_bert_tf import options
+from adapter_bert_tf.checks import SHARE, Range, one_of, whole
 from adapter_bert_tf.encoder.activations import Activation, get_activation
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.options import option
@@ -29,6 +28,10 @@ if TYPE_CHECKING:
 ATTENTION = "attention"
 FEED_FORWARD = "feed_forward"
 SITES = (ATTENTION, FEED_FORWARD)
+
+# More than any BERT has, so that a damaged file does not ask for all of the memory.
+MOST_LAYERS = 1000
+_MOST_PARAMETERS = 10_000_000
 
 HOULSBY, PFEIFFER, PARALLEL = "houlsby", "pfeiffer", "parallel"
 
@@ -58,53 +61,57 @@ class AdapterConfig:
       `AdapterConfig(size=64, layers=range(6, 12))` leaves the lower half of BERT-base as it is.
     """
 
-    size: int = option(64, "Width of the bottleneck.")
+    size: int = option(64, "Width of the bottleneck.", limits=whole(1, 4096))
     activation: str = option("gelu", "Non-linearity of the bottleneck; gelu is the tanh form.")
     init_scale: float = option(
         1e-3,
         "Standard deviation of new kernels. The paper says 1e-2; above that training degrades.",
+        limits=Range(0, 1000),
     )
     sites: tuple[str, ...] = option(
         None, "Sub-layers with an adapter: attention, feed_forward or both, as the design says."
     )
     layers: tuple[int, ...] | None = option(
-        None, "Transformer layers with adapters, counted from 0; by default all."
+        None,
+        "Transformer layers with adapters, counted from 0; by default all.",
+        limits=whole(0, MOST_LAYERS - 1),
     )
     parallel: bool = option(False, "--adapter_design=parallel at both sites, without scaling.")
     layer_norm: bool = option(False, "Put a LayerNorm in front of the bottleneck.")
-    hidden_layers: int = option(1, "Number of layers of the bottleneck's width.")
+    hidden_layers: int = option(
+        1, "Number of layers of the bottleneck's width.", limits=whole(1, 64)
+    )
     multiplicative: bool = option(False, "Scale the sub-layer's output instead of adding to it.")
     design: str = option(
         HOULSBY, "What the bottleneck reads, and at which sites.", choices=tuple(DESIGNS)
     )
     scaling: float = option(
-        None, "Factor of what the bottleneck adds; by default 1, in a parallel design 4."
+        None,
+        "Factor of what the bottleneck adds; by default 1, in a parallel design 4.",
+        limits=Range(-1e6, 1e6),
     )
     epsilon: float = 1e-12
 
     def __post_init__(self):
         self._resolve_design()
-        for field in ("size", "hidden_layers"):
-            value = getattr(self, field)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise UserError(f"adapter {field} must be a whole number above 0, not {value!r}")
-            object.__setattr__(self, field, int(value))
-        if not self.init_scale >= 0:
-            raise UserError(f"adapter init_scale must not be negative, not {self.init_scale!r}")
-        if not math.isfinite(self.scaling) or not 0 <= self.epsilon < 1:
-            raise UserError(f"adapter scaling must be a number, not {self.scaling!r}")
+        options.check_fields(self, "adapter")
+        SHARE(self.epsilon, "adapter epsilon")
+        if (self.hidden_layers - 1) * self.size**2 > _MOST_PARAMETERS:
+            raise UserError(
+                f"adapter size {self.size} with hidden_layers {self.hidden_layers}: more than "
+                f"{_MOST_PARAMETERS:,} parameters in one adapter"
+            )
         if not self.sites or set(self.sites) - set(SITES):
             raise UserError(f"adapter sites must be among {', '.join(SITES)}, not {self.sites!r}")
         # In one order, so that equal designs are equal.
         object.__setattr__(self, "sites", tuple(site for site in SITES if site in self.sites))
         if self.layers is not None:
-            object.__setattr__(self, "layers", tuple(sorted({int(layer) for layer in self.layers})))
+            object.__setattr__(self, "layers", tuple(sorted(set(self.layers))))
         get_activation(self.activation)
 
     def _resolve_design(self) -> None:
         """Fills in what follows from the design."""
-        if self.design not in DESIGNS:
-            raise UserError(f"adapter design must be among {', '.join(DESIGNS)}: {self.design!r}")
+        one_of(DESIGNS)(self.design, "adapter design")
         if self.parallel and self.design == PFEIFFER:
             raise UserError("adapter design pfeiffer is not parallel")
         default = DESIGNS[HOULSBY if self.parallel else self.design]

@@ -8,10 +8,8 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.heads.head import Head, Metric
+from adapter_bert_tf.heads.kinds import CLASSES
 from adapter_bert_tf.heads.text import TextForm, TextHead
-
-# So that a damaged description does not ask for all of the memory.
-MOST_CLASSES = 100_000
 
 
 class Prediction(NamedTuple):
@@ -68,7 +66,7 @@ class ClassificationHead(TextHead):
         name: str = "head",
         **kwargs,
     ):
-        check_classes(classes)
+        CLASSES(classes, "classes")
         form = TextForm(pooler, hidden_layers, activation)
         super().__init__(classes, dropout, form, name=name, **kwargs)
         self.classes = classes
@@ -123,12 +121,6 @@ class ClassificationHead(TextHead):
             "score": answers["score"].tolist(),
             **probability_columns(answers["probabilities"], labels),
         }
-
-
-def check_classes(classes: Any) -> None:
-    """Refuses a number of classes that no task has."""
-    if not isinstance(classes, int) or not 0 < classes <= MOST_CLASSES:
-        raise ValueError(f"classes must be from 1 to {MOST_CLASSES}, not {classes!r}")
 
 
 def probability_columns(probabilities: np.ndarray, labels: Sequence[str]) -> dict[str, list]:

@@ -9,10 +9,14 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from adapter_bert_tf.data.labels import LabelForm, Number, OneLabel, SeveralLabels
+from adapter_bert_tf.checks import SHARE, Check, anything, boolean, fields, one_of, whole
+from adapter_bert_tf.data.labels import MOST_CLASSES, LabelForm, Number, OneLabel, SeveralLabels
+from adapter_bert_tf.encoder.activations import ACTIVATIONS
 
 if TYPE_CHECKING:
     from adapter_bert_tf.heads.head import Head
+
+CLASSES, HIDDEN_LAYERS = whole(1, MOST_CLASSES), whole(0, 8)
 
 # Kinds of tasks on texts: the class of the head, and how labels stand in files. The labels of your
 # own files belong to the first kind that recognizes them.
@@ -28,6 +32,27 @@ _KINDS = {
     "span": "span.SpanHead",
     NO_HEAD: "none.NoHead",
 }
+# What the settings of each kind may be in a task pack.
+_TEXT_FORM: dict[str, Check] = {
+    "dropout": SHARE,
+    "pooler": boolean,
+    "hidden_layers": HIDDEN_LAYERS,
+    "activation": one_of(ACTIVATIONS),
+}
+_SETTINGS: dict[str, Check] = {
+    "multi_label": fields({"classes": CLASSES}, _TEXT_FORM),
+    "regression": fields({}, _TEXT_FORM),
+    "classification": fields({"classes": CLASSES}, _TEXT_FORM),
+    "span": fields({}, {}),
+    NO_HEAD: fields({}, {}),
+}
+
+
+def check_head(head: Any, where: str) -> Any:
+    """Checks the kind and the settings of a head, as a task pack has them."""
+    fields({"kind": one_of(_KINDS), "settings": anything}, {})(head, where)
+    _SETTINGS[head["kind"]](head["settings"], f"{where}.settings")
+    return head
 
 
 class _Heads(Mapping[str, "type[Head]"]):

@@ -7,13 +7,13 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf.checks import SHARE, boolean
 from adapter_bert_tf.encoder import fast
 from adapter_bert_tf.encoder.activations import get_activation
 from adapter_bert_tf.heads.head import Head, output_dense
+from adapter_bert_tf.heads.kinds import HIDDEN_LAYERS
 
 _OUTPUT = "output"
-# So that a damaged description does not ask for all of the memory.
-_MOST_LAYERS = 8
 
 Dense = Callable[[tf.Tensor], tf.Tensor]
 
@@ -33,10 +33,8 @@ class TextForm:
     activation: str = "tanh"
 
     def __post_init__(self):
-        if not isinstance(self.pooler, bool):
-            raise ValueError(f"pooler must be true or false, not {self.pooler!r}")
-        if not isinstance(self.hidden_layers, int) or not 0 <= self.hidden_layers <= _MOST_LAYERS:
-            raise ValueError(f"hidden_layers must be from 0 to {_MOST_LAYERS}")
+        boolean(self.pooler, "pooler")
+        HIDDEN_LAYERS(self.hidden_layers, "hidden_layers")
         get_activation(self.activation)
 
     @property
@@ -89,6 +87,7 @@ class TextHead(Head):
     def __init__(self, outputs: int, dropout: float, form: TextForm, **kwargs):
         super().__init__(**kwargs)
         self.form = form
+        SHARE(dropout, "dropout")
         self.dropout = fast.make_dropout(dropout)
         self.output_layer = output_dense(outputs)
         self.hidden_layers: list[tf_keras.layers.Layer] = []

@@ -17,10 +17,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import safetensors.numpy
 
+from adapter_bert_tf import options
+from adapter_bert_tf.base.config import MOST_WORDS
+from adapter_bert_tf.checks import (
+    ANY_OBJECT,
+    NUMBER,
+    Check,
+    anything,
+    boolean,
+    digest,
+    each,
+    fields,
+    file_name,
+    maybe,
+    named,
+    text,
+    whole,
+)
+from adapter_bert_tf.data.labels import MOST_CLASSES
 from adapter_bert_tf.encoder.adapter import AdapterConfig
-from adapter_bert_tf.errors import UserError, file_error, first_line
-from adapter_bert_tf.files import read_json_object, write_atomically
-from adapter_bert_tf.heads.kinds import NO_HEAD, make_head
+from adapter_bert_tf.errors import UserError, file_error, first_line, some
+from adapter_bert_tf.files import (
+    read_bytes,
+    read_json_object,
+    refuse_special,
+    write_atomically,
+)
+from adapter_bert_tf.heads.kinds import NO_HEAD, check_head, make_head
 from adapter_bert_tf.tuning.methods import Tuning
 
 if TYPE_CHECKING:
@@ -28,21 +51,42 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 DESCRIPTION = "pack.json"
+# Full fine-tuning of the largest BERT that we know is 5 GB.
+_MOST_OF_WEIGHTS = 2**34
 
-_TYPES = {
-    "base": dict,
-    "adapter": dict | None,
-    "tuning": dict,
-    "head": dict,
-    "task": str | None,
-    "labels": list,
-    "metrics": dict,
-    "vocabulary": dict | None,
-    "inputs": dict,
-    "variables": list,
-    "weights": str,
-    "sha256": str,
+# How texts become inputs. What else a pack keeps there is for whoever put it there.
+TOKENS, N_BEST = whole(1, 65_536), whole(1, 10_000)
+_INPUTS: dict[str, Check] = {
+    "max_seq_length": TOKENS,
+    "pair": boolean,
+    "doc_stride": TOKENS,
+    "max_query_length": TOKENS,
+    "n_best_size": N_BEST,
+    "max_answer_length": TOKENS,
+    "with_negative": boolean,
+    "null_threshold": NUMBER,
 }
+_check_pack = fields(
+    {
+        "format": anything,
+        "base": fields(
+            {"origin": text, "fingerprint": digest, "layer_norm_fingerprint": digest}, {}
+        ),
+        "adapter": maybe(ANY_OBJECT),
+        "tuning": ANY_OBJECT,
+        "head": check_head,
+        "task": maybe(text),
+        "labels": each(text, different=True, most=MOST_CLASSES),
+        "metrics": named(NUMBER),
+        "vocabulary": maybe(
+            fields({"size": whole(1, MOST_WORDS), "sha256": digest, "lower_case": boolean}, {})
+        ),
+        "variables": each(text, different=True),
+        "weights": file_name,
+        "sha256": digest,
+    },
+    {"inputs": fields({}, _INPUTS, closed=False)},  # Older packs don't have it.
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,60 +157,35 @@ def refuse_no_head(pack: Pack, folder: str | os.PathLike) -> None:
         raise UserError(f"{folder}: has no head; tune one on it with --pack={folder}")
 
 
-def read_description(folder: str | os.PathLike) -> Pack:
-    """Reads a pack's description without TensorFlow, so its head is not checked."""
-    path = os.path.join(folder, DESCRIPTION)
-    return parse_description(read_json_object(path), path)
-
-
 def parse_pack(raw: dict[str, Any], path: str) -> Pack:
-    """Checks a description that was read from `path`."""
-    pack = parse_description(raw, path)
-    try:
-        pack.make_head()
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{path}: {first_line(error)}") from None
-    return pack
-
-
-def parse_description(raw: dict[str, Any], path: str) -> Pack:
-    """Checks a description, except for its head, which takes TensorFlow."""
-    if raw.pop("format", None) != FORMAT:
+    """Checks a description that was read from `path`. Nothing of it needs TensorFlow."""
+    if raw.get("format") != FORMAT:
         raise UserError(f"{path}: not a task pack of format {FORMAT}")
-    raw.setdefault("inputs", {})  # Older packs don't have it.
-    names = {field.name for field in dataclasses.fields(Pack)}
-    if raw.keys() != names:
-        odd = ", ".join(sorted(raw.keys() ^ names))
-        raise UserError(f"{path}: missing or unknown fields: {odd}")
-    for name, kind in _TYPES.items():
-        if not isinstance(raw[name], kind):
-            raise UserError(f"{path}: {name} is of the wrong type: {raw[name]!r}")
-    try:
-        raw["adapter"] = raw["adapter"] and AdapterConfig(**raw["adapter"])
-        raw["tuning"] = Tuning(**raw["tuning"])
-        pack = Pack(**raw)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{path}: {first_line(error)}") from None
-    if not isinstance(pack.head.get("kind"), str) or not isinstance(
-        pack.head.get("settings"), dict
-    ):
-        raise UserError(f"{path}: head is not a kind with settings: {pack.head!r}")
-    if os.path.basename(pack.weights) != pack.weights or "\0" in pack.weights:
-        raise UserError(f"{path}: weights must be a file in the same folder, not {pack.weights!r}")
+    values = {"inputs": {}, **_check_pack(raw, f"{path}:")}
+    del values["format"]
+    if values["adapter"] is not None:
+        values["adapter"] = options.from_json(AdapterConfig, values["adapter"], f"{path}: adapter")
+    values["tuning"] = options.from_json(Tuning, values["tuning"], f"{path}: tuning")
+    pack = Pack(**values)
+    classes = pack.head["settings"].get("classes", 0)
+    if pack.labels and len(pack.labels) != classes:
+        raise UserError(f"{path}: {len(pack.labels)} labels, but {classes} classes")
     return pack
 
 
 def write_pack(folder: str | os.PathLike, pack: Pack, tensors: dict[str, np.ndarray]) -> None:
-    """Writes a pack, over an older one if there is one."""
+    """Writes a pack, over an older one if there is one; refuses one that could not be read."""
     folder = os.fspath(folder)
+    _refuse_not_finite(tensors, folder)
     content = safetensors.numpy.save(tensors)
-    digest = hashlib.sha256(content).hexdigest()
+    sha256 = hashlib.sha256(content).hexdigest()
     pack = dataclasses.replace(
         pack,
         variables=sorted(tensors),
-        weights=f"weights-{digest[:16]}.safetensors",
-        sha256=digest,
+        weights=f"weights-{sha256[:16]}.safetensors",
+        sha256=sha256,
     )
+    parse_pack(json.loads(pack.to_json()), folder)
     try:
         os.makedirs(folder, exist_ok=True)
         write_atomically(os.path.join(folder, pack.weights), content)
@@ -181,6 +200,7 @@ def write_pack(folder: str | os.PathLike, pack: Pack, tensors: dict[str, np.ndar
 def read_shapes(folder: str | os.PathLike, pack: Pack) -> dict[str, list[int]]:
     """Returns the shapes of the variables that a pack holds, without reading their values."""
     path = os.path.join(folder, pack.weights)
+    refuse_special(path)
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
@@ -191,14 +211,18 @@ def read_shapes(folder: str | os.PathLike, pack: Pack) -> dict[str, list[int]]:
 def read_tensors(folder: str | os.PathLike, pack: Pack) -> dict[str, np.ndarray]:
     """Reads a pack's variables; refuses a file that was cut short or changed."""
     path = os.path.join(folder, pack.weights)
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except OSError as error:
-        raise file_error(path, error) from None
+    content = read_bytes(path, _MOST_OF_WEIGHTS)
     if hashlib.sha256(content).hexdigest() != pack.sha256:
         raise UserError(f"{path}: cut short or changed: its digest is not that of {DESCRIPTION}")
     try:
-        return safetensors.numpy.load(content)
-    except (safetensors.SafetensorError, KeyError) as error:
-        raise UserError(f"{path}: not a readable safetensors file: {error}") from None
+        tensors = safetensors.numpy.load(content)
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise UserError(f"{path}: not a readable safetensors file: {first_line(error)}") from None
+    _refuse_not_finite(tensors, path)
+    return tensors
+
+
+def _refuse_not_finite(tensors: dict[str, np.ndarray], path: str) -> None:
+    odd = [name for name, array in tensors.items() if not np.isfinite(array).all()]
+    if odd:
+        raise UserError(f"{path}: some values are not finite: {some(odd)}")

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from adapter_bert_tf.data.batches import Batches, some_rows
-from adapter_bert_tf.data.records import LABELS, cached_records, read_records
+from adapter_bert_tf.data.records import LABELS, cached_records, check_labels, read_records
 from adapter_bert_tf.data.sources import RecordFiles, Source
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
 from adapter_bert_tf.errors import UserError, some
@@ -31,7 +31,6 @@ from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.source import find_source, known_from, split_names
 from adapter_bert_tf.run.trainer import Plan, Watcher, is_finished, train, write_results
 from adapter_bert_tf.task import Task
-from adapter_bert_tf.text.inputs import IDS
 
 
 def run_classifier(
@@ -144,15 +143,15 @@ class _Data:
         """Returns a split, tokenised and checked."""
         path, kind = self._records(split), self._task.head
         columns = read_records(path, kind.label_type)
-        check_rows(path, columns[IDS], self._settings.max_seq_length, self._task.model.encoder.base)
+        check_rows(path, columns, self._settings.max_seq_length, self._task.model.encoder.base)
         if split.startswith(TEST):
             columns.pop(LABELS, None)
         elif LABELS not in columns:
             raise UserError(f"{path}: has no labels")
         classes = len(self._source.labels)
         whole = classes and LABELS in columns and not kind.label_type.is_floating
-        if whole and int(tf.reduce_max(columns[LABELS])) >= classes:
-            raise UserError(f"{path}: has labels beyond the {classes} classes")
+        if whole:
+            check_labels(path, columns[LABELS], classes)
         if split == TRAIN:
             columns = some_rows(columns, self._settings.max_train_examples)
         lengths = padded_lengths(self._settings, self._on_tpu)

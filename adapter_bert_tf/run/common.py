@@ -22,6 +22,7 @@ from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import RunSettings, Settings
 from adapter_bert_tf.serve.export import export_packs, find_version
 from adapter_bert_tf.task import Task
+from adapter_bert_tf.text.inputs import IDS, SEGMENTS
 from adapter_bert_tf.tuning.task_model import TaskModel
 
 # Makes the model of a run: see `make_model`.
@@ -125,13 +126,19 @@ def padded_lengths(settings: RunSettings, on_tpu: bool) -> list[int]:
     return [longest] if settings.pad_to_max or on_tpu else bucket_lengths(longest)
 
 
-def check_rows(path: str, ids: tf.RaggedTensor, max_seq_length: int, base: Base) -> None:
+def check_rows(
+    path: str, columns: Mapping[str, tf.RaggedTensor], max_seq_length: int, base: Base
+) -> None:
     """Refuses records with rows that are too long, or of another vocabulary."""
+    ids, config = columns[IDS], base.config
     longest = int(tf.reduce_max(ids.row_lengths()))
     if longest > max_seq_length:
         raise UserError(f"{path}: a row has {longest} tokens, more than --max_seq_length")
-    if int(tf.reduce_max(ids.flat_values)) >= base.config.vocab_size:
-        raise UserError(f"{path}: has token ids beyond the base's vocabulary")
+    for name, size in ((IDS, config.vocab_size), (SEGMENTS, config.type_vocab_size)):
+        values = columns[name].flat_values
+        if not bool(tf.reduce_all((values >= 0) & (values < size))):
+            what = "token ids beyond the base's vocabulary" if name == IDS else "unknown segments"
+            raise UserError(f"{path}: has {what}; expected 0 to {size - 1}")
 
 
 def check_export(settings: RunSettings) -> None:
@@ -168,6 +175,7 @@ def identify(settings: RunSettings, model: TaskModel, data: Mapping[str, str]) -
     """
     base = model.encoder.base
     digests = {**data, "base": base.fingerprint, "base's LayerNorms": base.layer_norm_fingerprint}
+    digests |= {f"files from {address}": sha256 for address, sha256 in base.fetched.items()}
     if settings.pack is not None:
         digests["pack"] = read_pack(settings.pack).sha256
     return {**settings.identity(), "digests": digests}

@@ -6,22 +6,23 @@ Nothing here needs TensorFlow: wrong flags are reported before it is loaded.
 import dataclasses
 import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from adapter_bert_tf import options
+from adapter_bert_tf.checks import NUMBER, SHARE, Range, whole
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.options import option
+from adapter_bert_tf.pack.pack import N_BEST, TOKENS
 from adapter_bert_tf.run.devices import Devices
 from adapter_bert_tf.tuning.methods import Tuning
 
-# So that [CLS], the [SEP] of two texts and one token fit.
-_SHORTEST = 4
-_SEEDS = 2**31
+# From 4 on, [CLS], the [SEP] of two texts and one token fit.
+_LENGTH, _BATCH = Range(4, TOKENS.most, whole=True), whole(1, 100_000)
+_COUNT = whole(1, 2**31 - 1)
 
 Settings = TypeVar("Settings", bound="RunSettings")
 
@@ -31,7 +32,7 @@ class RunSettings:
     """What classifier and SQuAD runs have in common."""
 
     train_file: str | None = option(None, "Training examples.", group="Data")
-    max_seq_length: int = option(128, "Longest row, in tokens.", group="Data", positive=True)
+    max_seq_length: int = option(128, "Longest row, in tokens.", group="Data", limits=_LENGTH)
     pad_to_max: bool = option(False, "Pad all rows to --max_seq_length, as on a TPU.", group="Data")
     cache_dir: str = option(
         os.path.expanduser("~/.cache/adapter_bert_tf"),
@@ -67,28 +68,33 @@ class RunSettings:
         result=True,
     )
     max_train_examples: int | None = option(
-        None, "Train on so many examples, always the same ones.", group="Data", positive=True
+        None, "Train on so many examples, always the same ones.", group="Data", limits=_COUNT
     )
-    train_batch_size: int = option(32, "Rows of a training batch.", group="Run", positive=True)
+    train_batch_size: int = option(32, "Rows of a training batch.", group="Run", limits=_BATCH)
     predict_batch_size: int = option(
-        64, "Rows of a prediction batch.", group="Run", positive=True, result=True
+        64, "Rows of a prediction batch.", group="Run", limits=_BATCH, result=True
     )
     learning_rate: float | None = option(
-        None, "Highest learning rate; by default what suits --tuning.", group="Run", positive=True
+        None,
+        "Highest learning rate; by default what suits --tuning.",
+        group="Run",
+        limits=Range(0, 100, above=True),
     )
     num_train_epochs: float = option(
-        3.0, "Passes over the training examples.", group="Run", positive=True
+        3.0, "Passes over the training examples.", group="Run", limits=Range(0, 1e6, above=True)
     )
     warmup_proportion: float = option(
-        0.1, "Share of the steps in which the learning rate rises.", group="Run"
+        0.1, "Share of the steps in which the learning rate rises.", group="Run", limits=SHARE
     )
     save_checkpoints_steps: int = option(
-        1000, "Steps between checkpoints.", group="Run", positive=True, result=True
+        1000, "Steps between checkpoints.", group="Run", limits=_COUNT, result=True
     )
     early_stopping: int | None = option(
-        None, "Stop after so many epochs without a better metric.", group="Run", positive=True
+        None, "Stop after so many epochs without a better metric.", group="Run", limits=_COUNT
     )
-    seed: int = option(0, "Seed of everything that is random.", group="Run")
+    seed: int = option(
+        0, "Seed of everything that is random.", group="Run", limits=whole(0, 2**31 - 1)
+    )
     adapter: AdapterConfig | None = AdapterConfig()
     tuning: Tuning = Tuning()
     devices: Devices = dataclasses.field(default_factory=Devices)
@@ -103,16 +109,7 @@ class RunSettings:
         self._resolve_parts()
         if not self.output_dir:
             object.__setattr__(self, "output_dir", self._default_folder())
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.metadata.get("positive") and value is not None and not 0 < value < math.inf:
-                raise UserError(f"--{field.name}={value}: expected a number above 0")
-        if not 0 <= self.seed < _SEEDS:
-            raise UserError(f"--seed={self.seed}: expected 0 to {_SEEDS - 1}")
-        if self.max_seq_length < _SHORTEST:
-            raise UserError(f"--max_seq_length={self.max_seq_length}: expected at least 4")
-        if not 0 <= self.warmup_proportion < 1:
-            raise UserError(f"--warmup_proportion={self.warmup_proportion}: expected 0 to 1")
+        options.check_fields(self)
 
     def _resolve_parts(self) -> None:
         """Decides what the run does: what was asked for, or else the default."""
@@ -212,7 +209,7 @@ class ClassifierSettings(RunSettings):
     )
     do_eval: bool | None = option(None, "Evaluate.", group="Run", result=True)
     eval_batch_size: int = option(
-        64, "Rows of an evaluation batch.", group="Run", positive=True, result=True
+        64, "Rows of an evaluation batch.", group="Run", limits=_BATCH, result=True
     )
 
     parts: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict")
@@ -260,34 +257,46 @@ class SquadSettings(RunSettings):
     predict_file: str | None = option(
         None, "Questions to answer; without any file, SQuAD comes from TFDS.", group="Data"
     )
-    max_seq_length: int = option(384, "Longest window, in tokens.", group="Data", positive=True)
+    max_seq_length: int = option(384, "Longest window, in tokens.", group="Data", limits=_LENGTH)
     doc_stride: int = option(
-        128, "Tokens between the starts of two windows of a context.", group="Data", positive=True
+        128,
+        "Tokens between the starts of two windows of a context.",
+        group="Data",
+        limits=TOKENS,
     )
-    max_query_length: int = option(64, "Longest question, in tokens.", group="Data", positive=True)
+    max_query_length: int = option(64, "Longest question, in tokens.", group="Data", limits=TOKENS)
     version_2_with_negative: bool = option(
         False, "Questions may have no answer, as in SQuAD v2.0.", group="Data"
     )
     max_predict_examples: int | None = option(
-        None, "Answer so many questions, always the same ones.", group="Data", positive=True
+        None, "Answer so many questions, always the same ones.", group="Data", limits=_COUNT
     )
     verbose_logging: bool = option(
         False, "Name the training questions that are left out.", group="Data", result=True
     )
     predict_batch_size: int = option(
-        8, "Windows of a prediction batch.", group="Run", positive=True, result=True
+        8, "Windows of a prediction batch.", group="Run", limits=_BATCH, result=True
     )
     n_best_size: int = option(
-        20, "Answers that are listed for a question.", group="Answers", positive=True, result=True
+        20,
+        "Answers that are listed for a question.",
+        group="Answers",
+        limits=N_BEST,
+        result=True,
     )
     max_answer_length: int = option(
-        30, "Longest answer, in tokens.", group="Answers", positive=True, result=True
+        30,
+        "Longest answer, in tokens.",
+        group="Answers",
+        limits=TOKENS,
+        result=True,
     )
     null_score_diff_threshold: float = option(
         0.0,
         'Answer "" if its score is more than this above the best answer\'s.',
         group="Answers",
         result=True,
+        limits=NUMBER,
     )
 
     default_parts: ClassVar[tuple[str, ...]] = ("do_train", "do_predict")
@@ -299,8 +308,6 @@ class SquadSettings(RunSettings):
                 f"--max_query_length={self.max_query_length}: leaves no room for the context in "
                 f"--max_seq_length={self.max_seq_length}"
             )
-        if math.isnan(self.null_score_diff_threshold):
-            raise UserError("--null_score_diff_threshold: expected a number")
         if self.early_stopping and not self.do_predict:
             raise UserError(f"--early_stopping={self.early_stopping}: needs --do_predict")
 

@@ -41,7 +41,6 @@ from adapter_bert_tf.squad.questions import (
 from adapter_bert_tf.squad.records import cached_span_records, read_span_records
 from adapter_bert_tf.squad.windows import WindowSizes
 from adapter_bert_tf.task import Task
-from adapter_bert_tf.text.inputs import IDS
 
 # Settings that change which answers are chosen, and not what is trained.
 _CHOICE = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
@@ -194,7 +193,7 @@ def _training_batches(task: Task, settings: SquadSettings, on_tpu: bool) -> tupl
         path = _training_records(task, settings)
         digest = os.path.splitext(os.path.basename(path))[0]
     columns = read_span_records(path)
-    check_rows(path, columns[IDS], settings.max_seq_length, task.model.encoder.base)
+    check_rows(path, columns, settings.max_seq_length, task.model.encoder.base)
     columns = some_rows(columns, settings.max_train_examples)
     lengths = padded_lengths(settings, on_tpu)
     return Batches(columns, settings.train_batch_size, lengths, fixed_rows=on_tpu), digest

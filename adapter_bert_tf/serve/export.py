@@ -5,7 +5,6 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,14 +12,15 @@ import tf_keras
 from tensorflow.core.protobuf import saved_model_pb2
 
 from adapter_bert_tf.base.base import Base
-from adapter_bert_tf.base.config import BertConfig
+from adapter_bert_tf.base.checkpoint import TfCheckpoint
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.encoder.variables import is_layer_norm
 from adapter_bert_tf.errors import UserError, first_line, some
-from adapter_bert_tf.files import new_folder, read_json_object
-from adapter_bert_tf.pack.pack import parse_pack, read_pack
+from adapter_bert_tf.files import new_folder
+from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE
 from adapter_bert_tf.serve.card import make_examples, model_card, write_warmup
+from adapter_bert_tf.serve.description import Description, read_description
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.requests import TEXT_OPS
 from adapter_bert_tf.serve.service import ServedTask, Service, read_service
@@ -246,28 +246,28 @@ def _describe(service: Service, model: ServedModel, signatures: Signatures) -> s
 
 def read_export(folder: str) -> tuple[Base, list[ServedTask]]:
     """Reads the base and the tasks of an export from its description and its variables."""
-    path = os.path.join(folder, DESCRIPTION_FILE)
-    raw = read_json_object(path)
-    if raw.get("format") != FORMAT:
+    description = read_description(folder)
+    found = description.raw.get("format")
+    if found != FORMAT:
         raise UserError(
-            f"{path}: an export of format {raw.get('format')}, not {FORMAT}; "
+            f"{folder}: an export of format {found!r}, not {FORMAT}; "
             "export all packs with --packs instead"
         )
     try:
-        reader = tf.train.load_checkpoint(os.path.join(folder, "variables", "variables"))
-        return _read(raw, reader, path)
-    except (LookupError, TypeError, ValueError, tf.errors.OpError) as error:
+        return _read(description, TfCheckpoint(os.path.join(folder, "variables", "variables")))
+    except UserError:
+        raise
+    except (LookupError, TypeError, ValueError) as error:
         raise UserError(f"{folder}: not a complete export: {first_line(error)}") from None
 
 
-def _read(raw: dict[str, Any], reader, path: str) -> tuple[Base, list[ServedTask]]:
+def _read(description: Description, checkpoint: TfCheckpoint) -> tuple[Base, list[ServedTask]]:
     def values(name: str) -> np.ndarray:
-        return reader.get_tensor(f"{name}/.ATTRIBUTES/VARIABLE_VALUE")
+        return checkpoint.read(f"{name}/.ATTRIBUTES/VARIABLE_VALUE")
 
-    config = BertConfig(**raw["config"])
+    raw, config, packs = description
     served = {name: values(f"base/{i}") for i, name in enumerate(raw["base"])}
     base = from_served(served, config.inner_dim)
-    packs = [(task["name"], parse_pack(task["pack"], path)) for task in raw["tasks"]]
     defaults, tensors = split(values("values"), raw["values"])
     # The other defaults stand for adapters and heads that a task does not have.
     base |= {name: default for name, default in defaults.items() if is_layer_norm(name)}

@@ -3,11 +3,13 @@
 import collections
 import dataclasses
 import hashlib
+import re
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from adapter_bert_tf.errors import UserError, file_error, some
+from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.files import MOST_OF_DESCRIPTION, read_text
 
 # A vocabulary is taken for a cased one if at least this share of its tokens has capitals.
 _CAPITALS_OF_CASED = 0.01
@@ -53,13 +55,8 @@ def read_vocabulary(path: str, lower_case: bool | None = None) -> Vocabulary:
     If `lower_case` is None, the tokens decide: a cased vocabulary has many capitals. An uncased one
     has them only in special tokens such as `[CLS]` and Chinese BERT's `<S>`.
     """
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            tokens = tuple(line.strip() for line in file.read().rstrip().split("\n"))
-    except OSError as error:
-        raise file_error(path, error) from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    content = read_text(path, MOST_OF_DESCRIPTION).rstrip()
+    tokens = tuple(line.strip() for line in re.split(r"\r\n|\r|\n", content))
     if not any(tokens):
         raise UserError(f"{path}: the vocabulary is empty")
     if lower_case is None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adapter_bert_tf import options
+from adapter_bert_tf.checks import whole
+from adapter_bert_tf.encoder.adapter import MOST_LAYERS
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, layer_of
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.options import option
@@ -74,7 +76,12 @@ class Tuning:
     method: str = option(
         "adapters", "What is trained besides the head.", flag="tuning", choices=METHODS
     )
-    k: int = option(1, "Number of layers that --tuning=top_k trains.", flag="top_k")
+    k: int = option(
+        1,
+        "Number of layers that --tuning=top_k trains.",
+        flag="top_k",
+        limits=whole(1, MOST_LAYERS),
+    )
     layer_norms: bool = option(
         True, "Train the LayerNorms beside the adapters.", aliases=("train_layer_norms",)
     )
@@ -82,15 +89,11 @@ class Tuning:
         0,
         "Train no adapters and LayerNorms below this layer; the backward pass ends there.",
         aliases=("train_from_layer",),
+        limits=whole(0, MOST_LAYERS),
     )
 
     def __post_init__(self):
-        if self.method not in METHODS:
-            raise UserError(
-                f"tuning method {self.method!r} is unknown; known are {', '.join(METHODS)}"
-            )
-        if self.k < 1 or self.from_layer < 0:
-            raise UserError("k must be above 0, and from_layer not below 0")
+        options.check_fields(self, "tuning")
 
     def check(self, num_layers: int, has_adapters: bool) -> None:
         """Refuses a method that does not fit an encoder."""

@@ -3,8 +3,11 @@ import http.server
 import json
 import os
 import shutil
+import ssl
+import subprocess
 import tarfile
 import threading
+import urllib.request
 
 import numpy as np
 import pytest
@@ -14,9 +17,12 @@ import tf_keras
 from official.legacy.bert import configs
 from official.nlp.modeling import models, networks
 from official.nlp.tools import export_tfhub_lib, tf2_bert_encoder_checkpoint_converter
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_hub import resolver
 
 from adapter_bert_tf import AdapterConfig, UserError, load_encoder
 from adapter_bert_tf.base.checkpoint import write_checkpoint
+from adapter_bert_tf.base.hub import folder_digest
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.base.presets import HUB_PRESETS
 from adapter_bert_tf.encoder.activations import gelu
@@ -140,13 +146,33 @@ def test_hub_handle_is_downloaded(bert, hub_model, tmp_path, monkeypatch):
         archive.add(hub_model, arcname=".")
     monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    subprocess.run(
+        f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 1 "
+        "-subj /CN=localhost -addext subjectAltName=DNS:localhost",
+        shell=True,
+        check=True,
+        capture_output=True,
+    )
+    trusts = ssl.create_default_context(cafile=certificate)
+    monkeypatch.setattr(
+        resolver.HttpResolverBase,
+        "_call_urlopen",
+        lambda self, request: urllib.request.urlopen(request, context=trusts),
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        handle = f"http://127.0.0.1:{server.server_port}/model.tar.gz"
+        handle = f"https://localhost:{server.server_port}/model.tar.gz"
         # A preset is a name for such a handle.
         monkeypatch.setitem(HUB_PRESETS, "bert-tiny", handle)
         encoder = load_encoder("bert-tiny", None)
         assert encoder.base.origin == "bert-tiny"
+        assert encoder.base.fetched == {handle: folder_digest(hub_model)}
+        with pytest.raises(UserError, match="http://.*expected https"):
+            load_encoder(handle.replace("https", "http"))
         with pytest.raises(UserError, match="missing.tar.gz"):
             load_encoder(handle.replace("model.tar.gz", "missing.tar.gz"))
         server.shutdown()
@@ -226,8 +252,47 @@ def test_hugging_face_tables_may_have_more_rows_than_tokens(bert, tmp_path):
 def test_a_cut_hub_model_is_told(hub_model, tmp_path):
     shutil.copytree(hub_model, tmp_path / "cut")
     _cut(tmp_path / "cut" / "variables" / "variables.data-00000-of-00001")
-    with pytest.raises(UserError, match="can't be loaded as a TF-Hub model"):
+    with pytest.raises(UserError, match="can't read"):
         load_encoder(tmp_path / "cut")
+    (tmp_path / "cut" / "saved_model.pb").write_bytes(b"no graph")
+    with pytest.raises(UserError, match="saved_model.pb: not a SavedModel"):
+        load_encoder(tmp_path / "cut")
+
+
+def test_the_graph_of_a_saved_model_never_runs(bert, hub_model, tmp_path, monkeypatch):
+    def run(*_, **__):
+        raise AssertionError("the graph was loaded")
+
+    monkeypatch.setattr(tf.saved_model, "load", run)
+    monkeypatch.setattr(tf.compat.v1.saved_model, "load", run)
+    np.testing.assert_array_equal(
+        _output(load_encoder(hub_model, None)), _output(load_encoder(bert, None))
+    )
+    # What a graph would do to files when it is loaded, if it were: its initializer is not read.
+    shutil.copytree(hub_model, tmp_path / "other")
+    path = tmp_path / "other" / "saved_model.pb"
+    model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    model.meta_graphs[0].graph_def.Clear()
+    path.write_bytes(model.SerializeToString())
+    np.testing.assert_array_equal(
+        _output(load_encoder(tmp_path / "other", None)), _output(load_encoder(bert, None))
+    )
+
+
+def test_a_saved_model_of_something_else_is_told(tmp_path):
+    tf.saved_model.save(tf.Module(), str(tmp_path / "empty"))
+    with pytest.raises(UserError, match="holds no variables of a BERT"):
+        load_encoder(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused(tmp_path, value):
+    folder = tiny.write_google_bert(tmp_path)
+    tensors = tiny.google_tensors()
+    tensors["bert/pooler/dense/bias"][3] = value
+    write_checkpoint(f"{folder}/bert_model.ckpt", tensors)
+    with pytest.raises(UserError, match="not finite: pooler_transform/bias"):
+        load_encoder(folder)
 
 
 def test_a_configuration_without_a_checkpoint_is_told(bert, hub_model):
@@ -274,7 +339,10 @@ def _cut(path):
         (lambda f: tiny.write_config(f, hidden_size=32), "another shape: .*instead of"),
         (lambda f: tiny.write_config(f, num_hidden_layers=2), "left over: .*layer_2"),
         (lambda f: tiny.write_config(f, num_hidden_layers=4), "missing: .*layer_3"),
-        (lambda f: tiny.write_config(f, hidden_act="step"), "hidden_act 'step'"),
+        (
+            lambda f: tiny.write_config(f, hidden_act="step"),
+            "hidden_act: .* not 'step'",
+        ),
         (lambda f: tiny.write_config(f, hidden_act=["gelu"]), "hidden_act"),
         (lambda f: tiny.write_config(f, hidden_dropout_prob=2.0), "hidden_dropout_prob"),
         (lambda f: tiny.write_config(f, layer_norm_eps=None), "layer_norm_eps"),

@@ -69,9 +69,16 @@ def test_minilm_has_its_vocabulary_and_its_settings(folder):
     assert base.config.inner_activation == "gelu_erf"
 
 
-def test_other_weights_are_refused(folder, monkeypatch):
-    monkeypatch.setattr(presets, "_MINILM_SHA256", "0" * 64)
-    with pytest.raises(UserError, match="not the weights of all-MiniLM-L6-v2"):
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "vocab.txt"])
+def test_other_files_are_refused(folder, monkeypatch, tmp_path, name):
+    (tmp_path / "model").mkdir()
+    for each in presets._MINILM_SHA256:
+        (tmp_path / "model" / each).symlink_to(f"{folder}/{each}")
+    monkeypatch.setattr(presets, "_MINILM_FOLDER", str(tmp_path / "model"))
+    assert presets.find_minilm() == str(tmp_path / "model")
+    (tmp_path / "model" / name).unlink()
+    (tmp_path / "model" / name).write_bytes(b"{}")
+    with pytest.raises(UserError, match=f"{name}: not that of all-MiniLM-L6-v2"):
         load_encoder("minilm")
 
 

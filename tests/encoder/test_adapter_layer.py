@@ -162,7 +162,7 @@ def test_config_round_trip(x):
         ({"sites": ()}, "sites"),
         ({"sites": ("pooler",)}, "pooler"),
         ({"activation": "step"}, "step"),
-        ({"design": "odd"}, "design must be among houlsby, pfeiffer, parallel"),
+        ({"design": "odd"}, "design: expected one of houlsby, pfeiffer, parallel"),
         ({"design": "pfeiffer", "parallel": True}, "pfeiffer is not parallel"),
         ({"scaling": float("nan")}, "scaling"),
         ({"epsilon": -1.0}, "adapter"),

@@ -4,7 +4,7 @@ import tensorflow as tf
 from scipy.special import log_softmax
 
 from adapter_bert_tf import ClassificationHead
-from adapter_bert_tf.heads.classification import MOST_CLASSES
+from adapter_bert_tf.data.labels import MOST_CLASSES
 from tests.heads.encoded import encoded
 
 LABELS = np.array([1, 1, 1, 0, 0, 1])
@@ -64,5 +64,5 @@ def test_answers_name_the_most_probable_label():
 
 @pytest.mark.parametrize("classes", [0, -1, MOST_CLASSES + 1, "3", 2.0])
 def test_wrong_numbers_of_classes_are_told(classes):
-    with pytest.raises(ValueError, match="classes must be from 1"):
+    with pytest.raises(ValueError, match="classes: expected a whole number from 1"):
         ClassificationHead(classes)

@@ -144,12 +144,12 @@ def test_every_layer_is_trained():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"hidden_layers": -1}, "hidden_layers must be from 0 to 8"),
-        ({"hidden_layers": 10**9}, "hidden_layers must be from 0 to 8"),
-        ({"hidden_layers": "1"}, "hidden_layers must be from 0 to 8"),
-        ({"hidden_layers": 1.0}, "hidden_layers must be from 0 to 8"),
-        ({"pooler": "no"}, "pooler must be true or false"),
-        ({"pooler": [1]}, "pooler must be true or false"),
+        ({"hidden_layers": -1}, "hidden_layers: expected a whole number from 0 to 8"),
+        ({"hidden_layers": 10**9}, "hidden_layers: expected a whole number from 0 to 8"),
+        ({"hidden_layers": "1"}, "hidden_layers: expected a whole number from 0 to 8"),
+        ({"hidden_layers": 1.0}, "hidden_layers: expected a whole number from 0 to 8"),
+        ({"pooler": "no"}, "pooler: expected true or false"),
+        ({"pooler": [1]}, "pooler: expected true or false"),
         ({"activation": "step"}, "activation 'step' is unknown"),
     ],
     ids=str,
