@@ -7,6 +7,7 @@ from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.errors import UserError, file_error
+from adapter_bert_tf.files import open_text
 from adapter_bert_tf.pack.pack import read_description
 
 
@@ -38,7 +39,7 @@ def _main(question: str) -> None:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open_text(path, newline="") as file:
             context = file.read()
     except OSError as error:
         raise file_error(path, error) from None

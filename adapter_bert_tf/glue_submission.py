@@ -12,7 +12,7 @@ from absl import flags
 from adapter_bert_tf import entry
 from adapter_bert_tf.data.glue import GLUE
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import write_atomically
+from adapter_bert_tf.files import exists, local_copy, write_atomically
 
 
 def write_glue_submission(runs: list[str], output: str) -> list[str]:
@@ -20,7 +20,7 @@ def write_glue_submission(runs: list[str], output: str) -> list[str]:
     names = list(dict.fromkeys(name for task in GLUE for name in task.submission.values()))
     found: dict[str, str] = {}
     for run in runs:
-        here = [name for name in names if os.path.exists(os.path.join(run, name))]
+        here = [name for name in names if exists(os.path.join(run, name))]
         if not here:
             raise UserError(f"{run}: no submission file; run run_classifier.py --do_predict there")
         for name in here:
@@ -30,7 +30,8 @@ def write_glue_submission(runs: list[str], output: str) -> list[str]:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, run in found.items():
-            archive.write(os.path.join(run, name), name)
+            with local_copy(os.path.join(run, name)) as local:
+                archive.write(local, name)
     try:
         write_atomically(output, content.getvalue())
     except OSError as error:

@@ -26,7 +26,7 @@ from adapter_bert_tf.data.examples import cell
 from adapter_bert_tf.data.sources import OwnFiles
 from adapter_bert_tf.data.tables import JSON, Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import new_file
+from adapter_bert_tf.files import exists, is_remote, new_file, open_bytes
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack, read_description
 
@@ -108,14 +108,14 @@ def _check_output(path: str, output: str | None) -> None:
         raise UserError("--text_pair: goes with --text; with --file, give --text_pair_column")
     if not output:
         raise UserError("--output: expected the file to write")
-    if os.path.exists(output):
-        is_input = os.path.exists(path) and os.path.samefile(path, output)
+    if exists(output):
+        is_input = path == output or (os.path.exists(path) and os.path.samefile(path, output))
         what = "is the input" if is_input else "exists"
         raise UserError(f"--output={output}: {what}, and is not overwritten")
     folder = os.path.dirname(output) or "."
-    if not os.path.isdir(folder):
+    if not is_remote(folder) and not os.path.isdir(folder):
         raise UserError(f"--output={output}: no such folder: {folder}")
-    if not os.access(folder, os.W_OK):
+    if not is_remote(folder) and not os.access(folder, os.W_OK):
         raise UserError(f"--output={output}: can't write to {folder}")
 
 
@@ -160,7 +160,7 @@ def _rows(table: Table) -> Sequence[dict[str, Any]]:
     if layout_of(path).kind != JSON:
         return [row for _, row in table.rows]
     # `read_table` turns all values into text, and has checked that the file can be read.
-    with open(path, "rb") as file:
+    with open_bytes(path) as file:
         text, _ = decode(path, file.read(), encoding)
     if text.lstrip().startswith("["):
         return json.loads(text)

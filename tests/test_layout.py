@@ -84,6 +84,7 @@ def test_every_test_stands_beside_its_code():
             "test_client.py",
             "test_layout.py",
             "test_model_garden.py",
+            "test_remote.py",
             "test_run_classifier.py",
             "test_run_squad.py",
         }

@@ -9,9 +9,10 @@ from adapter_bert_tf.base.base import Base, Tensors
 from adapter_bert_tf.base.checkpoint import UNREADABLE
 from adapter_bert_tf.base.config import config_from_shapes
 from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import exists
 from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
-_HANDLE = re.compile(r"^(https?|gs|s3)://")
+_HANDLE = re.compile(r"^https?://")
 # In newer exports of Model Garden, the name of the encoder comes before these.
 _PATH = re.compile(
     r"((word|type)_embeddings|position_embedding|embeddings/layer_norm|transformer/layer_\d+"
@@ -21,7 +22,7 @@ _PATH = re.compile(
 
 def is_hub_model(bert: str) -> bool:
     """Whether `bert` is a TF-Hub handle or the folder of a SavedModel."""
-    return bool(_HANDLE.match(bert)) or os.path.exists(os.path.join(bert, "saved_model.pb"))
+    return bool(_HANDLE.match(bert)) or exists(os.path.join(bert, "saved_model.pb"))
 
 
 def read_hub_base(

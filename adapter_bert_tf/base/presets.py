@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 
 from adapter_bert_tf.errors import UserError, file_error
+from adapter_bert_tf.files import exists
 
 _HUB = "https://tfhub.dev/tensorflow"
 
@@ -39,7 +40,7 @@ def locate(bert: str) -> str:
 def refuse_unknown(bert: str) -> None:
     """Refuses a name that is neither a preset nor a handle nor the place of any file."""
     places = (bert, f"{bert}.index")
-    if bert in PRESETS or "://" in bert or any(map(os.path.exists, places)):
+    if bert in PRESETS or bert.startswith("http") or any(map(exists, places)):
         return
     near = difflib.get_close_matches(bert, PRESETS, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"presets are {', '.join(PRESETS)}"

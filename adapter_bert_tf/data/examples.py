@@ -12,6 +12,7 @@ from adapter_bert_tf.data.labels import Label, LabelColumns, LabelForm
 from adapter_bert_tf.data.tables import FOLDERS, Row, Table, find_column, read_table
 from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, TaskDefinition
 from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import exists, open_bytes
 
 TableRows = Sequence[tuple[int, Row]]
 LabelForms = Mapping[str, LabelForm]
@@ -204,7 +205,7 @@ class TaskFiles:
     def _find(self, split: Split) -> str | None:
         for folder in (self._data_dir, os.path.join(self._data_dir, self.task.name)):
             for name in split.files:
-                if os.path.exists(os.path.join(folder, name)):
+                if exists(os.path.join(folder, name)):
                     return os.path.join(folder, name)
         return None
 
@@ -230,7 +231,7 @@ def _read_folders(path: str, encoding: str) -> Table:
     """Reads an archive with a folder for each class and a file for each example."""
     rows: list[tuple[int, Row]] = []
     try:
-        with tarfile.open(path) as archive:
+        with open_bytes(path) as file, tarfile.open(fileobj=file) as archive:
             for number, member in enumerate(archive, start=1):
                 content = archive.extractfile(member)
                 if content is not None:

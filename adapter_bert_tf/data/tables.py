@@ -10,6 +10,7 @@ from adapter_bert_tf.data.decode import decode
 from adapter_bert_tf.data.delimited import Quotes, find_quotes, read_lines, unify_line_ends
 from adapter_bert_tf.data.json_rows import read_json_rows
 from adapter_bert_tf.errors import UserError, file_error, some
+from adapter_bert_tf.files import open_bytes
 
 Row = dict[str, str]
 
@@ -100,7 +101,7 @@ def find_column(path: str, columns: Collection[str], wanted: str) -> str:
 
 def _read_bytes(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open_bytes(path) as file:
             return file.read()
     except OSError as error:
         raise file_error(path, error) from None

@@ -8,7 +8,7 @@ content. So a pack is replaced by replacing `pack.json`, which is atomic.
 from __future__ import annotations
 
 import dataclasses
-import glob
+import fnmatch
 import hashlib
 import json
 import os
@@ -19,7 +19,15 @@ import safetensors.numpy
 
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError, file_error, first_line
-from adapter_bert_tf.files import read_json_object, write_atomically
+from adapter_bert_tf.files import (
+    list_folder,
+    local_copy,
+    make_folders,
+    open_bytes,
+    read_json_object,
+    remove,
+    write_atomically,
+)
 from adapter_bert_tf.heads.kinds import NO_HEAD, make_head
 from adapter_bert_tf.tuning.methods import Tuning
 
@@ -159,6 +167,9 @@ def parse_description(raw: dict[str, Any], path: str) -> Pack:
 def write_pack(folder: str | os.PathLike, pack: Pack, tensors: dict[str, np.ndarray]) -> None:
     """Writes a pack, over an older one if there is one."""
     folder = os.fspath(folder)
+    for name, values in tensors.items():
+        if not np.isfinite(values).all():
+            raise UserError(f"{folder}: {name} is not finite, and is not saved")
     content = safetensors.numpy.save(tensors)
     digest = hashlib.sha256(content).hexdigest()
     pack = dataclasses.replace(
@@ -168,21 +179,21 @@ def write_pack(folder: str | os.PathLike, pack: Pack, tensors: dict[str, np.ndar
         sha256=digest,
     )
     try:
-        os.makedirs(folder, exist_ok=True)
+        make_folders(folder)
         write_atomically(os.path.join(folder, pack.weights), content)
         write_atomically(os.path.join(folder, DESCRIPTION), pack.to_json())
     except OSError as error:
         raise file_error(folder, error) from None
-    for stale in glob.glob(os.path.join(glob.escape(folder), "weights-*.safetensors")):
-        if os.path.basename(stale) != pack.weights:
-            os.unlink(stale)
+    for name in fnmatch.filter(list_folder(folder), "weights-*.safetensors"):
+        if name != pack.weights:
+            remove(os.path.join(folder, name))
 
 
 def read_shapes(folder: str | os.PathLike, pack: Pack) -> dict[str, list[int]]:
     """Returns the shapes of the variables that a pack holds, without reading their values."""
     path = os.path.join(folder, pack.weights)
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
+        with local_copy(path) as local, safetensors.safe_open(local, framework="numpy") as file:
             return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(f"{path}: {first_line(error)}") from None
@@ -192,7 +203,7 @@ def read_tensors(folder: str | os.PathLike, pack: Pack) -> dict[str, np.ndarray]
     """Reads a pack's variables; refuses a file that was cut short or changed."""
     path = os.path.join(folder, pack.weights)
     try:
-        with open(path, "rb") as file:
+        with open_bytes(path) as file:
             content = file.read()
     except OSError as error:
         raise file_error(path, error) from None

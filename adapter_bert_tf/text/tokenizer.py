@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from adapter_bert_tf.errors import UserError, file_error, some
+from adapter_bert_tf.files import open_text
 
 # A vocabulary is taken for a cased one if at least this share of its tokens has capitals.
 _CAPITALS_OF_CASED = 0.01
@@ -54,7 +55,7 @@ def read_vocabulary(path: str, lower_case: bool | None = None) -> Vocabulary:
     has them only in special tokens such as `[CLS]` and Chinese BERT's `<S>`.
     """
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        with open_text(path) as file:
             tokens = tuple(line.strip() for line in file.read().rstrip().split("\n"))
     except OSError as error:
         raise file_error(path, error) from None
