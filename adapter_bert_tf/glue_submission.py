@@ -13,7 +13,7 @@ from adapter_bert_tf import entry
 from adapter_bert_tf.data.glue import GLUE
 from adapter_bert_tf.data.sources import task_key
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import write_atomically
+from adapter_bert_tf.files import exists, is_folder, local_copy, write_atomically
 from adapter_bert_tf.run.folder import RunFolder
 
 
@@ -24,9 +24,9 @@ def write_glue_submission(runs: list[str], output: str) -> list[str]:
     if not runs:
         raise UserError("--runs: expected the folders of runs")
     for run in runs:
-        if not os.path.isdir(run):
+        if not is_folder(run):
             raise UserError(f"{run}: no such folder")
-        here = [name for name in names if os.path.exists(os.path.join(run, name))]
+        here = [name for name in names if exists(os.path.join(run, name))]
         if not here:
             _refuse_other_tasks(run)
             raise UserError(f"{run}: no submission file; run run_classifier.py --do_predict there")
@@ -37,7 +37,8 @@ def write_glue_submission(runs: list[str], output: str) -> list[str]:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, run in found.items():
-            archive.write(os.path.join(run, name), name)
+            with local_copy(os.path.join(run, name)) as local:
+                archive.write(local, name)
     try:
         write_atomically(output, content.getvalue())
     except OSError as error:

@@ -25,7 +25,7 @@ from adapter_bert_tf.checks import whole
 from adapter_bert_tf.data.examples import cell
 from adapter_bert_tf.data.tables import Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import new_file, read_bytes
+from adapter_bert_tf.files import exists, is_remote, new_file, read_bytes
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack, read_pack
 
@@ -103,14 +103,14 @@ def _check_output(path: str, output: str | None) -> None:
         raise UserError("--text_pair: goes with --text; with --file, give --text_pair_column")
     if not output:
         raise UserError("--output: expected the file to write")
-    if os.path.exists(output):
-        is_input = os.path.exists(path) and os.path.samefile(path, output)
+    if exists(output):
+        is_input = path == output or (os.path.exists(path) and os.path.samefile(path, output))
         what = "is the input" if is_input else "exists"
         raise UserError(f"--output={output}: {what}, and is not overwritten")
     folder = os.path.dirname(output) or "."
-    if not os.path.isdir(folder):
+    if not is_remote(folder) and not os.path.isdir(folder):
         raise UserError(f"--output={output}: no such folder: {folder}")
-    if not os.access(folder, os.W_OK):
+    if not is_remote(folder) and not os.access(folder, os.W_OK):
         raise UserError(f"--output={output}: can't write to {folder}")
 
 

@@ -22,10 +22,9 @@ from adapter_bert_tf import entry
 from adapter_bert_tf.bulk.form import ENDINGS, form_of
 from adapter_bert_tf.bulk.rows import Reader
 from adapter_bert_tf.errors import UserError, some
-from adapter_bert_tf.files import read_json_object
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
-from adapter_bert_tf.pack.pack import Pack, parse_description
-from adapter_bert_tf.serve import DESCRIPTION_FILE
+from adapter_bert_tf.pack.pack import Pack
+from adapter_bert_tf.serve.description import read_description
 
 
 def _main() -> None:
@@ -78,12 +77,7 @@ def _main() -> None:
 
 def _find_task(export_dir: str, name: str | None) -> tuple[str, Pack]:
     """Returns the name and the pack of the task that is asked for."""
-    path = os.path.join(export_dir, DESCRIPTION_FILE)
-    raw = read_json_object(path)
-    try:
-        tasks = {task["name"]: parse_description(task["pack"], path) for task in raw["tasks"]}
-    except (LookupError, TypeError) as error:
-        raise UserError(f"{path}: not a complete description: {error!r}") from None
+    tasks = dict(read_description(export_dir).tasks)
     if name is None and len(tasks) != 1:
         raise UserError(f"--task: expected one of {some(tasks, 20)}")
     name = next(iter(tasks)) if name is None else name

@@ -17,6 +17,7 @@ from adapter_bert_tf import entry, options
 from adapter_bert_tf.checks import ANY_OBJECT, NUMBER, fields, maybe
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import exists, file_size, is_folder, list_folder
 from adapter_bert_tf.pack.pack import (
     DESCRIPTION,
     Pack,
@@ -63,7 +64,7 @@ def _main(path: str) -> None:
 def _describe(path: str) -> Iterator[Line]:
     """Yields what there is to say about `path`. Only a BERT needs TensorFlow."""
     version = _newest_version(path)
-    if os.path.exists(os.path.join(path, DESCRIPTION)):
+    if exists(os.path.join(path, DESCRIPTION)):
         return _show_pack(path)
     if version is not None:
         return _show_export(version)
@@ -133,7 +134,7 @@ def _metrics(metrics: Mapping[str, float]) -> str:
 
 def _weights(folder: str, pack: Pack) -> str:
     shapes = read_shapes(folder, pack).values()
-    size = os.path.getsize(os.path.join(folder, pack.weights))
+    size = file_size(os.path.join(folder, pack.weights))
     parameters = sum(map(math.prod, shapes))
     return f"{parameters:,} parameters in {len(shapes)} variables, {_bytes(size)}"
 
@@ -158,7 +159,7 @@ def _show_run(folder: RunFolder) -> Iterator[Line]:
         yield "task", results["task"]
     yield "settings", _settings(_given(settings, kind)) or "the defaults"
     yield "progress", _progress(folder, settings)
-    has_pack = os.path.exists(os.path.join(folder.pack, DESCRIPTION))
+    has_pack = exists(os.path.join(folder.pack, DESCRIPTION))
     pack = read_pack(folder.pack) if has_pack else None
     metrics = results.get("metrics") or (pack.metrics if pack else {})
     yield "metrics", _metrics(metrics)
@@ -207,10 +208,10 @@ def _progress(folder: RunFolder, settings: Mapping[str, Any]) -> str:
 
 def _newest_version(path: str) -> str | None:
     """Returns the folder of an export, or the newest one in the folder of a model."""
-    names = os.listdir(path) if os.path.isdir(path) else []
+    names = list_folder(path)
     versions = sorted((name for name in names if name.isdecimal()), key=int, reverse=True)
     folders = [path, *(os.path.join(path, name) for name in versions)]
-    found = (each for each in folders if os.path.exists(os.path.join(each, DESCRIPTION_FILE)))
+    found = (each for each in folders if exists(os.path.join(each, DESCRIPTION_FILE)))
     return next(found, None)
 
 
@@ -235,8 +236,11 @@ def _show_export(folder: str) -> Iterator[Line]:
 
 
 def _file_sizes(folder: str) -> Iterable[int]:
-    for parent, _, names in os.walk(folder):
-        yield from (os.path.getsize(os.path.join(parent, name)) for name in names)
+    for path in (os.path.join(folder, name) for name in list_folder(folder)):
+        if is_folder(path):
+            yield from _file_sizes(path)
+        else:
+            yield file_size(path)
 
 
 # Bases.
@@ -250,7 +254,7 @@ def _show_base(path: str) -> Iterator[Line]:
 
     place = locate(path)
     found = next((format for format in FORMATS if format.recognises(place)), None)
-    if found is None and os.path.isdir(path):
+    if found is None and is_folder(path):
         raise UserError(f"{path}: neither a task pack nor a run, an export or a BERT")
     base = find_base(path)
     config = base.config

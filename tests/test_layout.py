@@ -90,5 +90,6 @@ def test_every_test_stands_beside_its_code():
             "test_install.py",
             "test_layout.py",
             "test_model_garden.py",
+            "test_remote.py",
         }
         assert not_one_module & set(path.relative_to(tests).parts) or code.exists(), path

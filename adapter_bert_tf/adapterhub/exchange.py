@@ -29,7 +29,7 @@ from adapter_bert_tf.files import new_folder, write_atomically
 from adapter_bert_tf.heads.kinds import NO_HEAD, make_head
 from adapter_bert_tf.heads.text import TextForm, TextHead
 from adapter_bert_tf.pack.model import save_pack
-from adapter_bert_tf.pack.pack import Pack, read_pack, read_tensors
+from adapter_bert_tf.pack.pack import DESCRIPTION, Pack, read_pack, read_tensors
 from adapter_bert_tf.tuning.methods import Tuning
 from adapter_bert_tf.tuning.task_model import TaskModel
 
@@ -85,7 +85,7 @@ def import_adapterhub(
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     inputs = {"max_seq_length": max_seq_length, "pair": pair}
-    with new_folder(os.fspath(output_dir)) as folder:
+    with new_folder(os.fspath(output_dir), last=DESCRIPTION) as folder:
         save_pack(
             model,
             folder,
@@ -156,7 +156,7 @@ def export_adapterhub(
         "version": _VERSION,
     }
     adapter = weights.to_tensors(tensors, design, name)
-    with new_folder(os.fspath(output_dir)) as beside:
+    with new_folder(os.fspath(output_dir), last=ADAPTER_CONFIG) as beside:
         _write(beside, ADAPTER_CONFIG, {"config": config, **common}, ADAPTER_WEIGHTS[0], adapter)
         if described.kind != NO_HEAD:
             head = described.make_head()

@@ -1,6 +1,5 @@
 """Reads BERTs from TensorFlow checkpoints, of TF1 and of TF2's Model Garden."""
 
-import glob
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from adapter_bert_tf.base.config import BertConfig, config_from_shapes, read_goo
 from adapter_bert_tf.base.names import adapter_bert_names, model_garden_attributes, split_heads
 from adapter_bert_tf.encoder.variables import is_adapter
 from adapter_bert_tf.errors import UserError, first_line
-from adapter_bert_tf.files import refuse_special
+from adapter_bert_tf.files import exists, list_folder, refuse_special
 from adapter_bert_tf.text.tokenizer import read_vocabulary
 
 # The checkpoint reader turns TensorFlow's error codes into various Python exceptions.
@@ -25,7 +24,7 @@ UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, LookupError, OSError)
 
 def is_checkpoint(path: str) -> bool:
     """Whether `path` is the prefix of a TF checkpoint."""
-    return os.path.exists(f"{path}.index")
+    return exists(f"{path}.index")
 
 
 class TfCheckpoint:
@@ -33,10 +32,13 @@ class TfCheckpoint:
 
     def __init__(self, prefix: str):
         self.prefix = prefix
-        for path in (f"{prefix}.index", *glob.glob(f"{glob.escape(prefix)}.data-*")):
-            refuse_special(path)
+        folder, name = os.path.split(prefix)
+        for each in list_folder(folder or "."):
+            if each.startswith((f"{name}.index", f"{name}.data-")):
+                refuse_special(os.path.join(folder, each))
         try:
-            self._reader = tf.train.load_checkpoint(prefix)
+            # `tf.train.load_checkpoint` does not find every remote file.
+            self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
         except UNREADABLE as error:
             reason = first_line(error)
             raise UserError(f"{prefix}: not a readable TF checkpoint: {reason}") from None
@@ -193,8 +195,8 @@ _NOT_THE_ENCODER = re.compile(
 
 def find_checkpoint(folder: str) -> str | None:
     """Returns the prefix of the folder's checkpoint. Among several, prefers `bert_model.ckpt`."""
-    indexes = glob.glob(os.path.join(glob.escape(folder), "*.index"))
-    prefixes = sorted(name.removesuffix(".index") for name in indexes)
+    indexes = [name for name in list_folder(folder) if name.endswith(".index")]
+    prefixes = [os.path.join(folder, name.removesuffix(".index")) for name in indexes]
     preferred = os.path.join(folder, "bert_model.ckpt")
     if preferred in prefixes:
         return preferred
@@ -249,7 +251,7 @@ def read_checkpoint_base(
 
 def _beside(prefix: str, name: str) -> str | None:
     path = os.path.join(os.path.dirname(prefix), name)
-    return path if os.path.exists(path) else None
+    return path if exists(path) else None
 
 
 def _reader(checkpoint: TfCheckpoint, config: BertConfig) -> Callable[[], Tensors]:

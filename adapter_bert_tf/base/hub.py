@@ -20,10 +20,10 @@ from adapter_bert_tf.base.base import Base, Tensors
 from adapter_bert_tf.base.checkpoint import UNREADABLE, ObjectGraph, TfCheckpoint
 from adapter_bert_tf.base.config import config_from_shapes
 from adapter_bert_tf.errors import UserError, first_line
-from adapter_bert_tf.files import read_bytes
+from adapter_bert_tf.files import exists, read_bytes
 from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
-_HANDLE = re.compile(r"^(https?|gs|s3)://")
+_HANDLE = re.compile(r"^https?://")
 # In newer exports of Model Garden, the name of the encoder comes before these.
 _PATH = re.compile(
     r"((word|type)_embeddings|position_embedding|embeddings/layer_norm|transformer/layer_\d+"
@@ -35,7 +35,7 @@ _MOST_OF_GRAPH = 2**28
 
 def is_hub_model(bert: str) -> bool:
     """Whether `bert` is a TF-Hub handle or the folder of a SavedModel."""
-    return bool(_HANDLE.match(bert)) or os.path.exists(os.path.join(bert, _GRAPH))
+    return bool(_HANDLE.match(bert)) or exists(os.path.join(bert, _GRAPH))
 
 
 def read_hub_base(

@@ -11,7 +11,7 @@ from adapter_bert_tf.base.config import BertConfig, read_hugging_face_config
 from adapter_bert_tf.base.names import hugging_face_names, split_heads
 from adapter_bert_tf.base.torch_file import read_torch_file
 from adapter_bert_tf.errors import UserError, first_line
-from adapter_bert_tf.files import read_json_object, refuse_special
+from adapter_bert_tf.files import exists, local_copy, read_json_object, refuse_special
 from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
 WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
@@ -23,7 +23,7 @@ _OLD_NORM_NAMES = {"gamma": "weight", "beta": "bias"}
 
 def is_hugging_face_folder(folder: str) -> bool:
     """Whether `folder` holds a Hugging Face model, even one without safetensors."""
-    return os.path.exists(os.path.join(folder, "config.json"))
+    return exists(os.path.join(folder, "config.json"))
 
 
 def read_hugging_face_base(
@@ -31,7 +31,7 @@ def read_hugging_face_base(
 ) -> Base:
     """Opens a folder with `config.json`, `vocab.txt` and the weights in one file."""
     names = (WEIGHTS, PICKLED_WEIGHTS)
-    found = [name for name in names if os.path.exists(os.path.join(folder, name))]
+    found = [name for name in names if exists(os.path.join(folder, name))]
     if not found:
         raise UserError(f"{folder}: expected {' or '.join(names)}, in one piece")
     weights = os.path.join(folder, found[0])
@@ -51,12 +51,12 @@ def _read_vocabulary(
     folder: str, vocab_file: str | None, lower_case: bool | None
 ) -> Vocabulary | None:
     settings = os.path.join(folder, "tokenizer_config.json")
-    if lower_case is None and os.path.exists(settings):
+    if lower_case is None and exists(settings):
         lower_case = read_json_object(settings).get("do_lower_case")
         if not isinstance(lower_case, bool | None):
             raise UserError(f"{settings}: do_lower_case must be true or false, not {lower_case!r}")
     path = vocab_file or os.path.join(folder, "vocab.txt")
-    if vocab_file is None and not os.path.exists(path):
+    if vocab_file is None and not exists(path):
         return None
     return read_vocabulary(path, lower_case)
 
@@ -78,10 +78,11 @@ def _read_tensors(weights: str, config: BertConfig) -> Tensors:
 def _stored(weights: str) -> Tensors:
     refuse_special(weights)
     if weights.endswith(PICKLED_WEIGHTS):
-        yield from sorted(read_torch_file(weights).items())
+        with local_copy(weights) as local:
+            yield from sorted(read_torch_file(local).items())
         return
     try:
-        with safetensors.safe_open(weights, framework="np") as file:
+        with local_copy(weights) as local, safetensors.safe_open(local, framework="np") as file:
             for name in sorted(file.keys()):
                 yield name, file.get_tensor(name)
     except (safetensors.SafetensorError, OSError, TypeError, ValueError) as error:

@@ -13,7 +13,7 @@ from adapter_bert_tf.data.labels import Label, LabelColumns, LabelForm
 from adapter_bert_tf.data.tables import FOLDERS, Row, Table, find_column, read_table
 from adapter_bert_tf.data.task import ALL, DEV, TEST, TRAIN, Split, TaskDefinition
 from adapter_bert_tf.errors import UserError, first_line
-from adapter_bert_tf.files import MOST_OF_DATA, refuse_special
+from adapter_bert_tf.files import MOST_OF_DATA, exists, open_bytes, refuse_special
 
 TableRows = Sequence[tuple[int, Row]]
 LabelForms = Mapping[str, LabelForm]
@@ -206,7 +206,7 @@ class TaskFiles:
     def _find(self, split: Split) -> str | None:
         for folder in (self._data_dir, os.path.join(self._data_dir, self.task.name)):
             for name in split.files:
-                if os.path.exists(os.path.join(folder, name)):
+                if exists(os.path.join(folder, name)):
                     return os.path.join(folder, name)
         return None
 
@@ -234,7 +234,7 @@ def _read_folders(path: str, encoding: str) -> Table:
     room = MOST_OF_DATA
     refuse_special(path)
     try:
-        with tarfile.open(path) as archive:
+        with open_bytes(path) as file, tarfile.open(fileobj=file) as archive:
             for number, member in enumerate(archive, start=1):
                 room -= member.size
                 if room < 0:

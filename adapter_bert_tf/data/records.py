@@ -13,7 +13,7 @@ import tf_keras
 from adapter_bert_tf.data.examples import Examples
 from adapter_bert_tf.data.labels import MOST_CLASSES
 from adapter_bert_tf.errors import UserError, file_error, first_line
-from adapter_bert_tf.files import new_file, refuse_special
+from adapter_bert_tf.files import exists, make_folders, new_file, refuse_special
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
@@ -40,7 +40,7 @@ def cached_records(
     """
     key = (max_seq_length, examples.texts, examples.pairs, examples.labels)
     path = cache_path(cache_dir, tokenizer, key)
-    if not os.path.exists(path):
+    if not exists(path):
         write_records(path, examples, tokenizer, max_seq_length, title)
     return path
 
@@ -87,7 +87,7 @@ def write_serialized(path: str, batches: Iterable[np.ndarray], total: int, title
     print(f"tokenising {title}: {total:,} examples")
     progress = tf_keras.utils.Progbar(total, unit_name="example", interval=1)
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_folders(os.path.dirname(path))
         with new_file(path) as beside, tf.io.TFRecordWriter(beside) as writer:
             for batch in batches:
                 for record in batch:

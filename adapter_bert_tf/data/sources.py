@@ -22,6 +22,7 @@ from adapter_bert_tf.data.glue import GLUE
 from adapter_bert_tf.data.tables import Table, find_column, layout_of, read_table
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN, TaskDefinition
 from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.files import exists, is_folder
 
 
 class Source(Protocol):
@@ -70,7 +71,7 @@ class OriginalFiles(TaskFiles):
     """A task in the files that its authors publish."""
 
     def __init__(self, task: TaskDefinition, data_dir: str, forms: LabelForms):
-        if not os.path.isdir(data_dir):
+        if not is_folder(data_dir):
             raise UserError(f"--data_dir={data_dir}: no such folder")
         super().__init__(task, data_dir, forms)
 
@@ -166,7 +167,7 @@ class RecordFiles:
 
     def check(self, split: str) -> None:
         """Refuses a file that is not there."""
-        if not os.path.exists(self.files[split]):
+        if not exists(self.files[split]):
             raise UserError(f"{self.files[split]}: no such file")
 
     def read(self, split: str) -> Examples:

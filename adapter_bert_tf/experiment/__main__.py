@@ -26,6 +26,7 @@ from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.records import write_records
 from adapter_bert_tf.experiment.table import EXPERIMENTS, PROFILES, SWEEP, Experiment
 from adapter_bert_tf.experiment.trials import to_trials
+from adapter_bert_tf.files import is_remote
 from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.source import check_files
 
@@ -38,6 +39,8 @@ def _main(name: str) -> None:
         raise UserError(f"{name}: no such experiment; expected one of {', '.join(NAMES)}")
     if not values.output_dir:
         raise UserError("expected --output_dir, the experiment's folder")
+    if is_remote(values.output_dir):
+        raise UserError(f"--output_dir={values.output_dir}: expected a folder on this machine")
     if name == "report":
         _report()
         return

@@ -10,7 +10,7 @@ from adapter_bert_tf.base.load import load_encoder
 from adapter_bert_tf.base.names import google_names
 from adapter_bert_tf.encoder.adapter import ATTENTION, FEED_FORWARD, AdapterConfig
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.files import new_folder
+from adapter_bert_tf.files import local_copy, new_folder
 from adapter_bert_tf.heads.classification import ClassificationHead
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.regression import RegressionHead
@@ -33,7 +33,7 @@ def import_checkpoint(
         raise UserError(f"{checkpoint}: no such checkpoint; expected {checkpoint}.index")
     opened = TfCheckpoint(checkpoint)
     model = _load_model(opened, bert_config_file, vocab_file)
-    with new_folder(output_dir) as folder:
+    with new_folder(output_dir, last="pack/pack.json") as folder:
         base = model.encoder.base
         _write_base(base, opened, bert_config_file, os.path.join(folder, "base"))
         save_pack(model, os.path.join(folder, "pack"))
@@ -112,7 +112,8 @@ def _set_head(model: TaskModel, checkpoint: TfCheckpoint) -> None:
 
 def _write_base(base: Base, checkpoint: TfCheckpoint, config_file: str, folder: str) -> None:
     os.mkdir(folder)
-    shutil.copyfile(config_file, os.path.join(folder, "bert_config.json"))
+    with local_copy(config_file) as local:
+        shutil.copyfile(local, os.path.join(folder, "bert_config.json"))
     if base.vocabulary:
         with open(os.path.join(folder, "vocab.txt"), "w", encoding="utf-8") as file:
             file.writelines(f"{token}\n" for token in base.vocabulary.tokens)

@@ -8,7 +8,7 @@ content. So a pack is replaced by replacing `pack.json`, which is atomic.
 from __future__ import annotations
 
 import dataclasses
-import glob
+import fnmatch
 import hashlib
 import json
 import os
@@ -38,9 +38,13 @@ from adapter_bert_tf.data.labels import MOST_CLASSES
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError, file_error, first_line, some
 from adapter_bert_tf.files import (
+    list_folder,
+    local_copy,
+    make_folders,
     read_bytes,
     read_json_object,
     refuse_special,
+    remove,
     write_atomically,
 )
 from adapter_bert_tf.heads.kinds import NO_HEAD, check_head, make_head
@@ -187,14 +191,14 @@ def write_pack(folder: str | os.PathLike, pack: Pack, tensors: dict[str, np.ndar
     )
     parse_pack(json.loads(pack.to_json()), folder)
     try:
-        os.makedirs(folder, exist_ok=True)
+        make_folders(folder)
         write_atomically(os.path.join(folder, pack.weights), content)
         write_atomically(os.path.join(folder, DESCRIPTION), pack.to_json())
     except OSError as error:
         raise file_error(folder, error) from None
-    for stale in glob.glob(os.path.join(glob.escape(folder), "weights-*.safetensors")):
-        if os.path.basename(stale) != pack.weights:
-            os.unlink(stale)
+    for name in fnmatch.filter(list_folder(folder), "weights-*.safetensors"):
+        if name != pack.weights:
+            remove(os.path.join(folder, name))
 
 
 def read_shapes(folder: str | os.PathLike, pack: Pack) -> dict[str, list[int]]:
@@ -202,7 +206,7 @@ def read_shapes(folder: str | os.PathLike, pack: Pack) -> dict[str, list[int]]:
     path = os.path.join(folder, pack.weights)
     refuse_special(path)
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
+        with local_copy(path) as local, safetensors.safe_open(local, framework="numpy") as file:
             return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(f"{path}: {first_line(error)}") from None

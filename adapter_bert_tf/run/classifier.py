@@ -1,6 +1,7 @@
 """A classifier run: from a file of texts to a tuned, scored task."""
 
 import os
+import threading
 from typing import Any
 
 import tensorflow as tf
@@ -22,9 +23,10 @@ from adapter_bert_tf.run.common import (
     identify,
     make_model,
     padded_lengths,
+    started,
     with_pack,
 )
-from adapter_bert_tf.run.devices import is_tpu, worker_number
+from adapter_bert_tf.run.devices import is_tpu
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.results import Scorer, describe, write_predictions
 from adapter_bert_tf.run.settings import ClassifierSettings
@@ -50,8 +52,18 @@ def run_classifier(
     Returns:
       The task, with the best epoch's model; None if a signal ended the training early.
     """
-    strategy = settings.devices.prepare(settings.seed, strategy)
-    folder = RunFolder(settings.output_dir, worker_number(strategy))
+    with started(settings, strategy) as (strategy, folder, stop):
+        return _run(settings, strategy, folder, make, watch, stop)
+
+
+def _run(
+    settings: ClassifierSettings,
+    strategy: tf.distribute.Strategy,
+    folder: RunFolder,
+    make: ModelMaker,
+    watch: Watcher,
+    stop: threading.Event,
+) -> Task | None:
     check_export(settings)
     settings, pack = with_pack(settings, folder)
     source = find_source(settings, *known_from(pack, settings))
@@ -70,7 +82,15 @@ def run_classifier(
         else:
             lines = describe(settings, source, task, batches, dev)
             plan = Plan(
-                task, batches, scorer.evaluate, scorer.metric, scorer.write, lines, identity, watch
+                task,
+                batches,
+                scorer.evaluate,
+                scorer.metric,
+                scorer.write,
+                lines,
+                identity,
+                watch,
+                stop,
             )
             if not train(plan, settings, folder):
                 return None
@@ -79,7 +99,7 @@ def run_classifier(
         dev = data.all_batches(DEV, settings.eval_batch_size)
         scorer = Scorer(task, source.task.metrics, dev, folder)
         write_results(task, dict(scorer.evaluate()), settings, folder)
-    if settings.do_predict:
+    if settings.do_predict and folder.is_written:
         for name, batches in data.all_batches(TEST, settings.predict_batch_size).items():
             write_predictions(task, source, name, batches, folder)
     export(task, settings, folder)

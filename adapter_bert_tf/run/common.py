@@ -1,9 +1,10 @@
 """What classifier and SQuAD runs have in common."""
 
+import contextlib
 import dataclasses
 import hashlib
-import os
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +13,7 @@ from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.data.batches import bucket_lengths
 from adapter_bert_tf.errors import UserError, file_error
+from adapter_bert_tf.files import absolute, is_folder, open_bytes
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import NO_HEAD
 from adapter_bert_tf.pack.model import load_pack
@@ -20,6 +22,7 @@ from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_no_head
 from adapter_bert_tf.run.devices import worker_number
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import RunSettings, Settings
+from adapter_bert_tf.run.workers import are_several, on_signals
 from adapter_bert_tf.serve.export import export_packs, find_version
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.text.inputs import IDS, SEGMENTS
@@ -30,6 +33,28 @@ ModelMaker = Callable[[RunSettings, type[Head], tuple[str, ...], tf.distribute.S
 
 # Settings that a pack keeps among its inputs.
 _INPUTS = {"max_seq_length", "doc_stride", "max_query_length"}
+
+
+@contextlib.contextmanager
+def started(
+    settings: RunSettings, strategy: tf.distribute.Strategy | None
+) -> Iterator[tuple[tf.distribute.Strategy, RunFolder, threading.Event]]:
+    """Finds the devices and takes the folder.
+
+    Args:
+      settings: The settings.
+      strategy: The strategy, if devices are not to be found.
+
+    Yields:
+      The strategy, the folder, and what ends the training when it is set.
+    """
+    stop = threading.Event()
+    several = strategy is None and are_several()
+    # One worker that ends at once would leave the others waiting: it takes part until all stop.
+    with on_signals(stop.set) if several else contextlib.nullcontext():
+        strategy = settings.devices.prepare(settings.seed, strategy)
+        with RunFolder(settings.output_dir, worker_number(strategy)) as folder:
+            yield strategy, folder, stop
 
 
 def with_pack(settings: Settings, folder: RunFolder) -> tuple[Settings, Pack | None]:
@@ -57,7 +82,7 @@ def with_pack(settings: Settings, folder: RunFolder) -> tuple[Settings, Pack | N
 
 
 def _find_pack(settings: RunSettings, folder: RunFolder) -> str | None:
-    if not settings.do_train and os.path.isdir(folder.pack):
+    if not settings.do_train and is_folder(folder.pack):
         return folder.pack
     if is_tuned_checkpoint(settings.bert):
         save_pack_of_checkpoint(
@@ -84,8 +109,8 @@ def _refuse_contradiction(settings: RunSettings, pack: Pack, path: str) -> None:
 
 def _refuse_folder(settings: RunSettings, folder: RunFolder) -> None:
     """Refuses a folder whose files would be replaced by those of another pack."""
-    given = settings.pack is not None and os.path.abspath(settings.pack)
-    is_own = given == os.path.abspath(folder.pack)
+    given = settings.pack is not None and absolute(settings.pack)
+    is_own = given == absolute(folder.pack)
     if given and settings.do_train and is_own:
         raise UserError(f"--pack={settings.pack}: would be replaced; give another --output_dir")
     if given and not settings.do_train and not is_own and folder.asked():
@@ -149,7 +174,7 @@ def check_export(settings: RunSettings) -> None:
 
 def export(task: Task, settings: RunSettings, folder: RunFolder) -> None:
     """Exports the task pack for TF Serving, if the settings say where to."""
-    if not settings.export_dir or worker_number(task.model.distribute_strategy):
+    if not settings.export_dir or not folder.is_written:
         return
     base = find_base(
         settings.bert, settings.bert_config_file, settings.vocab_file, settings.do_lower_case
@@ -184,7 +209,7 @@ def identify(settings: RunSettings, model: TaskModel, data: Mapping[str, str]) -
 def file_digest(path: str) -> str:
     """Returns the SHA-256 of a file."""
     try:
-        with open(path, "rb") as file:
+        with open_bytes(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise file_error(path, error) from None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import os
+import socket
 import sys
+import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from adapter_bert_tf.errors import UserError, first_line
@@ -15,7 +16,8 @@ from adapter_bert_tf.options import option
 if TYPE_CHECKING:
     import tensorflow as tf
 
-_TPU_SECONDS = 15
+# Of a TPU's server: where it listens, and how long a connection may take.
+_TPU_PORT, _SECONDS = 8470, 15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,29 +88,40 @@ class Devices:
         return tf.distribute.get_strategy()
 
     def _connect_tpu(self) -> tf.distribute.Strategy:
+        """Connects to the TPU, and says what it waits for: a TPU that is there may take minutes."""
         import tensorflow as tf
 
-        def connect() -> tf.distribute.Strategy:
+        name = self.tpu_name or "local"
+        try:
+            _say(f"looking for {name}")
             resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-                self.tpu_name or "local", zone=self.tpu_zone, project=self.gcp_project
+                name, zone=self.tpu_zone, project=self.gcp_project
             )
+            address = resolver.master()
+            _check_answers(address)
+            _say(f"connecting to {address or 'this machine'}; it may take minutes")
             tf.config.experimental_connect_to_cluster(resolver)
+            _say("initialising; it may take minutes")
             tf.tpu.experimental.initialize_tpu_system(resolver)
             return tf.distribute.TPUStrategy(resolver)
-
-        # Where there is no TPU, the resolver asks the network again and again.
-        pool = concurrent.futures.ThreadPoolExecutor(1)
-        try:
-            return pool.submit(connect).result(timeout=_TPU_SECONDS)
-        except concurrent.futures.TimeoutError:
-            reason = f"no answer in {_TPU_SECONDS} seconds"
         except Exception as error:  # Its client raises whatever its transport does.
-            reason = first_line(error)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-        if self.tpu_name is None:
-            raise UserError("--use_tpu: no TPU on this machine; name another one with --tpu_name")
-        raise UserError(f"--use_tpu: no TPU {self.tpu_name}: {reason}")
+            if self.tpu_name is None:
+                raise UserError(
+                    "--use_tpu: no TPU on this machine; name another one with --tpu_name"
+                ) from None
+            raise UserError(f"--use_tpu: no TPU {self.tpu_name}: {first_line(error)}") from None
+
+
+def _say(what: str) -> None:
+    print(f"TPU      {what}", flush=True)
+
+
+def _check_answers(address: str) -> None:
+    """Raises an error if nobody answers there; TensorFlow would ask again and again."""
+    found = urllib.parse.urlsplit(address)
+    if found.hostname:
+        port = found.port or _TPU_PORT
+        socket.create_connection((found.hostname, port), timeout=_SECONDS).close()
 
 
 def is_tpu(strategy: tf.distribute.Strategy) -> bool:

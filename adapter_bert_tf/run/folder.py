@@ -6,24 +6,65 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import read_json_object, write_atomically
+from adapter_bert_tf.files import (
+    exists,
+    is_folder,
+    is_remote,
+    lock,
+    make_folders,
+    read_json_object,
+    remove_leftovers,
+    write_atomically,
+)
 
 _SETTINGS, _HISTORY, _RESULTS = "settings.json", "history.json", "eval_results.json"
-_CHECKPOINTS = "checkpoints"
 
 
 class RunFolder:
     """Files of a run, each complete or not there.
 
+    As a context manager, it belongs to this process alone: it is locked, and what a process that
+    was killed had begun to write is removed. Remote folders have no locks.
+
     Args:
       path: The folder; it is made when something is written.
-      worker: Number of this process among several workers. All do the same, but only the first
-        one's files are the run's. The others write to a folder of their own in it.
+      worker: Number of this process among several workers, which share the folder. Only the first
+        one writes.
     """
 
     def __init__(self, path: str, worker: int = 0):
-        self.saved_checkpoints = os.path.join(path, _CHECKPOINTS)
-        self.path = os.path.join(path, f".worker-{worker}") if worker else path
+        self.path = path
+        self.is_written = worker == 0
+        self._is_owned = False
+        self._lock: int | None = None
+
+    def __enter__(self) -> "RunFolder":
+        self._is_owned = self.is_written
+        self._take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_owned = False
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _take(self) -> None:
+        """Locks the folder, if it is there, is to be ours and is not yet."""
+        if not self._is_owned or self._lock is not None or not is_folder(self.path):
+            return
+        if not is_remote(self.path):
+            try:
+                self._lock = lock(self.path)
+            except BlockingIOError:
+                raise UserError(
+                    f"--output_dir={self.path}: another process is at work on this run; wait for "
+                    "it, or give another folder"
+                ) from None
+            except OSError:
+                return  # Some network file systems have no locks.
+        for folder in (self.path, self.pack):
+            remove_leftovers(folder)
 
     def file(self, name: str) -> str:
         """Returns the path of a file in the folder."""
@@ -42,7 +83,7 @@ class RunFolder:
     @property
     def checkpoints(self) -> str:
         """The folder of the checkpoints that a run is resumed from."""
-        return self.file(_CHECKPOINTS)
+        return self.file("checkpoints")
 
     def claim(self, identity: Mapping[str, Any]) -> None:
         """Writes down what the run was asked to do."""
@@ -50,7 +91,10 @@ class RunFolder:
 
     def asked(self) -> dict[str, Any]:
         """Returns what the run was asked to do; nothing before `claim`."""
-        return self._read(_SETTINGS)
+        asked = self._read(_SETTINGS)
+        if not isinstance(asked.get("digests", {}), dict):
+            raise self._damaged(_SETTINGS, "digests by name")
+        return asked
 
     def refuse_other(self, identity: Mapping[str, Any]) -> None:
         """Refuses the folder of a run that was asked to do something else.
@@ -76,7 +120,10 @@ class RunFolder:
 
     def history(self) -> list[dict[str, dict[str, float]]]:
         """Returns what each epoch so far reached: `{"train": metrics, "dev": metrics}`."""
-        return self._read(_HISTORY).get("epochs", [])
+        epochs = self._read(_HISTORY).get("epochs", [])
+        if not isinstance(epochs, list) or not all(map(_is_epoch, epochs)):
+            raise self._damaged(_HISTORY, "the train and dev metrics of each epoch")
+        return epochs
 
     def write_history(self, epochs: list[dict[str, dict[str, float]]]) -> None:
         """Replaces the history."""
@@ -84,7 +131,14 @@ class RunFolder:
 
     def results(self) -> dict[str, Any]:
         """Returns the results so far: metrics and, once training is over, its steps."""
-        return self._read(_RESULTS)
+        results = self._read(_RESULTS)
+        if results and not (
+            _are_metrics(results.get("metrics"))
+            and isinstance(results.get("steps", 0), int)
+            and isinstance(results.get("settings", {}), dict)
+        ):
+            raise self._damaged(_RESULTS, "metrics, steps and settings")
+        return results
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Writes `eval_results.json`, and the metrics as the original's `eval_results.txt`.
@@ -100,9 +154,12 @@ class RunFolder:
         self.write_json(_RESULTS, results)
 
     def write(self, name: str, text: str) -> None:
-        """Writes a file."""
+        """Writes a file; only the first worker does."""
+        if not self.is_written:
+            return
         try:
-            os.makedirs(self.path, exist_ok=True)
+            make_folders(self.path)
+            self._take()
             write_atomically(self.file(name), text.encode())
         except OSError as error:
             raise file_error(self.file(name), error) from None
@@ -113,7 +170,22 @@ class RunFolder:
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.file(name)
-        return read_json_object(path) if os.path.exists(path) else {}
+        return read_json_object(path) if exists(path) else {}
+
+    def _damaged(self, name: str, expected: str) -> UserError:
+        return UserError(
+            f"{self.file(name)}: damaged: expected {expected}; give another --output_dir"
+        )
+
+
+def _are_metrics(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, int | float) for each in value.values())
+
+
+def _is_epoch(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        _are_metrics(value.get(part)) for part in ("train", "dev")
+    )
 
 
 def _differences(

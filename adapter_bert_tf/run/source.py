@@ -1,7 +1,5 @@
 """Which examples a run is asked to use. Nothing here needs TensorFlow."""
 
-import os
-
 from adapter_bert_tf.base.presets import refuse_unknown
 from adapter_bert_tf.data.sources import (
     OriginalFiles,
@@ -13,6 +11,7 @@ from adapter_bert_tf.data.sources import (
 )
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import exists
 from adapter_bert_tf.heads.kinds import NO_HEAD, TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack, read_pack
 from adapter_bert_tf.run.settings import ClassifierSettings, RunSettings, SquadSettings
@@ -29,7 +28,7 @@ def check_files(settings: ClassifierSettings) -> None:
         find_source(settings, *known_from(pack, settings))
     for split, path in settings.own_files.items():
         # Even if this run does not read it.
-        if not os.path.exists(path):
+        if not exists(path):
             raise UserError(f"--{split}_file={path}: no such file")
 
 
@@ -61,7 +60,7 @@ def check_squad_files(settings: SquadSettings) -> None:
             raise UserError(f"--do_{part}: give --{part}_file")
     for name in ("train_file", "predict_file"):
         path = getattr(settings, name)
-        if path is not None and not os.path.exists(path):
+        if path is not None and not exists(path):
             raise UserError(f"--{name}={path}: no such file")
         if path is not None and not path.endswith(RECORD_ENDINGS):
             read_squad(path)

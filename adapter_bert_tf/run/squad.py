@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,9 +23,10 @@ from adapter_bert_tf.run.common import (
     identify,
     make_model,
     padded_lengths,
+    started,
     with_pack,
 )
-from adapter_bert_tf.run.devices import is_tpu, worker_number
+from adapter_bert_tf.run.devices import is_tpu
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import SquadSettings
 from adapter_bert_tf.run.source import RECORD_ENDINGS, check_squad_files
@@ -63,8 +65,18 @@ def run_squad(
     Returns:
       The task, with the best epoch's model; None if a signal ended the training early.
     """
-    strategy = settings.devices.prepare(settings.seed, strategy)
-    folder = RunFolder(settings.output_dir, worker_number(strategy))
+    with started(settings, strategy) as (strategy, folder, stop):
+        return _run(settings, strategy, folder, make, watch, stop)
+
+
+def _run(
+    settings: SquadSettings,
+    strategy: tf.distribute.Strategy,
+    folder: RunFolder,
+    make: ModelMaker,
+    watch: Watcher,
+    stop: threading.Event,
+) -> Task | None:
     check_export(settings)
     settings, _ = with_pack(settings, folder)
     check_squad_files(settings)
@@ -88,7 +100,7 @@ def run_squad(
             load_pack(task.model, folder.pack)
             if questions and _chooses_differently(settings, folder):
                 questions.answer_anew(folder.results())
-        elif not train(_plan(task, batches, questions, identity, watch), settings, folder):
+        elif not train(_plan(task, batches, questions, identity, watch, stop), settings, folder):
             return None
     elif questions:
         _refuse_other_questions(settings, folder)
@@ -104,9 +116,10 @@ def _plan(
     questions: "_Questions | None",
     identity: dict[str, Any],
     watch: Watcher,
+    stop: threading.Event,
 ) -> Plan:
     if questions is None:
-        return Plan(task, batches, identity=identity, watch=watch)
+        return Plan(task, batches, identity=identity, watch=watch, stop=stop)
     metric = "f1" if questions.are_scored else None
     return Plan(
         task,
@@ -116,6 +129,7 @@ def _plan(
         questions.write,
         identity=identity,
         watch=watch,
+        stop=stop,
     )
 
 

@@ -1,25 +1,25 @@
 """Training that can be stopped at any moment, and is resumed by the same command."""
 
-import contextlib
 import dataclasses
-import json
 import math
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.data.batches import Batches
-from adapter_bert_tf.errors import UserError, first_line, quiet
+from adapter_bert_tf.errors import UserError, quiet
+from adapter_bert_tf.files import exists
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import read_pack
+from adapter_bert_tf.run.checkpoint import Checkpoint
 from adapter_bert_tf.run.devices import describe_devices
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import RunSettings
+from adapter_bert_tf.run.workers import Workers, on_signals
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.tuning.optimizer import BertAdam, create_optimizer
 from adapter_bert_tf.tuning.task_model import TaskModel
@@ -59,6 +59,10 @@ class Schedule:
         whole, rest = divmod(step, self.steps_per_epoch)
         return whole + (1 if rest and step >= self.steps else 0)
 
+    def end_of(self, epochs: int) -> int:
+        """Returns the steps after which so many epochs are over."""
+        return min(epochs * self.steps_per_epoch, self.steps)
+
     def steps_of(self, epoch: int) -> int:
         """Returns the steps of one epoch: the last one may be cut."""
         return min(self.steps_per_epoch, self.steps - epoch * self.steps_per_epoch)
@@ -77,6 +81,7 @@ class Plan:
       lines: What else to print before training starts.
       identity: What makes the run another run: see `identify`.
       watch: Is told the number of each epoch that was evaluated, and the metric that decides.
+      stop: Ends the training when it is set, as signals do.
     """
 
     task: Task
@@ -87,6 +92,7 @@ class Plan:
     lines: tuple[str, ...] = ()
     identity: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     watch: Watcher = lambda epoch, value: None
+    stop: threading.Event = dataclasses.field(default_factory=threading.Event)
 
 
 def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
@@ -102,22 +108,27 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     schedule = Schedule(settings.num_train_epochs, len(batches))
     warmup = int(schedule.steps * settings.warmup_proportion)
     _compile(model, settings.rate, schedule.steps, warmup)
-    checkpoint = _Checkpoint(plan.task, folder)
+    checkpoint = Checkpoint(plan.task, folder)
     first = checkpoint.step
+    workers = Workers(model.distribute_strategy)
+    if len(set(workers.gather(first))) > 1:
+        raise UserError(f"--output_dir={folder.path}: has to be the same folder for all workers")
     _print_plan(plan, settings, schedule, first)
 
     # Epoch after epoch. An epoch is done when it is evaluated: a run may stop in between.
     start = time.monotonic()
-    watcher = _Watcher(checkpoint, folder, settings.save_checkpoints_steps)
-    summaries = tf.summary.create_file_writer(folder.file("tensorboard/dev"))
+    watcher = _Watcher(checkpoint, plan.stop, workers, folder, settings.save_checkpoints_steps)
+    summaries = _summaries(folder, "dev")
     history: list[Epoch] = folder.history()
     while True:
         done = schedule.epochs_in(checkpoint.step)
         history = history[:done]
-        if len(history) < done:
+        is_whole = checkpoint.step == schedule.end_of(done)
+        training = checkpoint.training() if is_whole else {}
+        if len(history) < done and workers.is_first:
             metrics = dict(plan.evaluate())
             _print_metrics(metrics)
-            history += [{"train": checkpoint.training(), "dev": metrics}] * (done - len(history))
+            history += [{"train": training, "dev": metrics}] * (done - len(history))
             with summaries.as_default(step=checkpoint.step):
                 for name, value in metrics.items():
                     tf.summary.scalar(name, value)
@@ -128,13 +139,15 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
                 plan.keep()
             folder.write_history(history)
             plan.watch(done, values[-1])
+        workers.gather(done)
+        history = folder.history()[:done]  # The first worker's, for the others.
         stale = _epochs_since_best(_compared(history, plan.metric))
         if checkpoint.step >= schedule.steps or stale >= (settings.early_stopping or math.inf):
             break
         epoch, step_in_epoch = divmod(checkpoint.step, schedule.steps_per_epoch)
         order = batches.shuffled(settings.seed, epoch)[step_in_epoch : schedule.steps_of(epoch)]
         # Only here is something to be saved; elsewhere a signal may end the process at once.
-        with _on_signals(watcher.stop.set), quiet():
+        with on_signals(plan.stop.set), quiet():
             model.fit(
                 batches.dataset(order),
                 initial_epoch=epoch,
@@ -142,7 +155,7 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
                 callbacks=[watcher, _Bar(schedule.epochs)],
             )
         checkpoint.save()
-        if watcher.stop.is_set():
+        if watcher.is_stopped:
             print(f"stopped at step {checkpoint.step}; the same command resumes it")
             return False
 
@@ -150,13 +163,13 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     load_pack(model, folder.pack)
     seconds = time.monotonic() - start
     examples = (checkpoint.step - first) * settings.train_batch_size
-    training = {
+    more = {
         "epochs": history,
         "steps": checkpoint.step,
         "seconds": round(seconds, 1),
         "examples_per_second": round(examples / seconds, 1),
     }
-    write_results(plan.task, read_pack(folder.pack).metrics, settings, folder, training)
+    write_results(plan.task, read_pack(folder.pack).metrics, settings, folder, more)
     return True
 
 
@@ -241,98 +254,6 @@ def _epochs_since_best(values: list[float]) -> int:
     return len(values) - 1 - max(range(len(values)), key=lambda number: (values[number], number))
 
 
-class _Checkpoint:
-    """What a resumed training needs.
-
-    That is the trained variables, the optimizer, the generators of the dropouts, the number of
-    steps, and the means of loss and metrics since the epoch began. The batches of any step follow
-    from the seed.
-    """
-
-    def __init__(self, task: Task, folder: RunFolder):
-        self._model, self._folder = task.model, folder
-        self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._means = _Means()
-        self._model.build_optimizer()
-        variables = self._model.variables_by_path()
-        checkpoint = tf.train.Checkpoint(
-            trained=[variables[path] for path in sorted(self._model.tuning.trained(variables))],
-            optimizer=self._model.optimizer,
-            generators=self._model.generators(),
-            step=self._step,
-            means=self._means,
-        )
-        self._manager = tf.train.CheckpointManager(checkpoint, folder.checkpoints, max_to_keep=2)
-        latest = tf.train.latest_checkpoint(folder.saved_checkpoints)
-        if latest:
-            try:
-                checkpoint.restore(latest).assert_existing_objects_matched()
-            except (AssertionError, ValueError):
-                raise UserError(
-                    f"{latest}: was saved by another version; give another --output_dir"
-                ) from None
-
-    @property
-    def step(self) -> int:
-        """Steps done so far."""
-        return int(self._step.numpy())
-
-    def count_step(self, is_first: bool) -> None:
-        """Counts a step, and takes up the means from before a resumed training."""
-        if is_first:
-            self._means.add_to(self._model.metrics)
-        self._step.assign_add(1)
-
-    def save(self) -> None:
-        """Saves everything."""
-        self._means.read(self._model.metrics)
-        try:
-            self._manager.save()
-        except tf.errors.OpError as error:
-            raise UserError(f"{self._folder.checkpoints}: {first_line(error)}") from None
-
-    def training(self) -> dict[str, float]:
-        """Returns loss and metrics of the epoch that has just ended, and starts anew."""
-        return self._means.finish()
-
-
-class _Means(tf.train.experimental.PythonState):
-    """The sums and counts behind Keras's running means.
-
-    Keras forgets them when training is resumed in the middle of an epoch. Adding them back after
-    the first step gives the sums that an uninterrupted epoch has.
-    """
-
-    def __init__(self):
-        self._sums: dict[str, list[float]] = {}
-
-    def add_to(self, metrics: list[tf_keras.metrics.Metric]) -> None:
-        """Adds the sums to Keras's metrics."""
-        for metric in metrics:
-            for variable, value in zip(
-                metric.variables, self._sums.get(metric.name, ()), strict=False
-            ):
-                variable.assign(variable + value)
-
-    def read(self, metrics: list[tf_keras.metrics.Metric]) -> None:
-        """Takes the sums of Keras's metrics."""
-        self._sums = {
-            metric.name: [float(variable.numpy()) for variable in metric.variables]
-            for metric in metrics
-        }
-
-    def finish(self) -> dict[str, float]:
-        """Returns the means, and forgets the sums."""
-        sums, self._sums = self._sums, {}
-        return {name: total / count for name, (total, count) in sums.items() if count}
-
-    def serialize(self) -> str:
-        return json.dumps(self._sums)
-
-    def deserialize(self, string_value) -> None:
-        self._sums = json.loads(string_value)
-
-
 class _Bar(tf_keras.callbacks.ProgbarLogger):
     """Keras's progress bar, which says how many epochs there are in all."""
 
@@ -348,41 +269,53 @@ class _Bar(tf_keras.callbacks.ProgbarLogger):
 class _Watcher(tf_keras.callbacks.Callback):
     """Counts steps, saves every so many, stops at a signal, and writes the loss for TensorBoard."""
 
-    def __init__(self, checkpoint: _Checkpoint, folder: RunFolder, save_steps: int):
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        stop: threading.Event,
+        workers: Workers,
+        folder: RunFolder,
+        save_steps: int,
+    ):
         super().__init__()
-        self.stop = threading.Event()
-        self._checkpoint, self._save_steps = checkpoint, save_steps
-        self._summaries = tf.summary.create_file_writer(folder.file("tensorboard/train"))
+        self.is_stopped = False
+        self._checkpoint, self._stop, self._workers = checkpoint, stop, workers
+        self._folder, self._save_steps = folder, save_steps
+        self._summaries = _summaries(folder, "train")
 
     def on_train_batch_end(self, batch, logs=None):
         self._checkpoint.count_step(is_first=batch == 0)
         step, loss = self._checkpoint.step, logs["loss"]
-        if not math.isfinite(loss):
-            raise UserError(
-                f"the loss is {loss} at step {step}, learning rate "
-                f"{float(self.model.optimizer.learning_rate):g}; try a lower --learning_rate"
-            )
+        self._refuse_not_finite(step, loss)
         if step % _SUMMARY_STEPS == 0:
             with self._summaries.as_default(step=step):
                 tf.summary.scalar("loss", loss)
-        if self.stop.is_set():
+        # A signal reaches one worker, and ends all of them at the same step.
+        self.is_stopped = any(self._workers.gather(self._stop.is_set()))
+        if self.is_stopped:
             self.model.stop_training = True
         elif step % self._save_steps == 0:
             self._checkpoint.save()
+
+    def _refuse_not_finite(self, step: int, loss: float) -> None:
+        """Ends the training before such values are saved."""
+        if not math.isfinite(loss):
+            what = f"the loss is {loss}"
+        elif not self.model.has_finite_weights():
+            what = "a weight is not finite"
+        else:
+            return
+        kept = f"; {self._folder.pack} has the best epoch" if exists(self._folder.pack) else ""
+        raise UserError(
+            f"{what} at step {step}, learning rate {float(self.model.optimizer.learning_rate):g}; "
+            f"try a lower --learning_rate or a longer --warmup_proportion{kept}"
+        )
 
     def on_train_end(self, logs=None):
         self._summaries.flush()
 
 
-@contextlib.contextmanager
-def _on_signals(call: Callable[[], None]) -> Iterator[None]:
-    """Calls `call` at SIGTERM and Ctrl-C, instead of ending the process."""
-    # Python lets only the main thread handle signals.
-    is_main = threading.current_thread() is threading.main_thread()
-    kinds = (signal.SIGTERM, signal.SIGINT) if is_main else ()
-    before = {kind: signal.signal(kind, lambda *_: call()) for kind in kinds}
-    try:
-        yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+def _summaries(folder: RunFolder, part: str) -> tf.summary.SummaryWriter:
+    if not folder.is_written:
+        return tf.summary.create_noop_writer()
+    return tf.summary.create_file_writer(folder.file(f"tensorboard/{part}"))

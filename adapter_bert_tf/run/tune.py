@@ -6,7 +6,7 @@ from typing import Any
 
 from adapter_bert_tf.data.memory import Tabular, to_table
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import write_atomically
+from adapter_bert_tf.files import exists, make_folders, open_bytes, write_atomically
 from adapter_bert_tf.run.classifier import run_classifier
 from adapter_bert_tf.run.settings import ClassifierSettings, make_settings
 from adapter_bert_tf.task import Task
@@ -48,15 +48,15 @@ def _as_file(examples: Tabular, output_dir: str | os.PathLike | None, name: str)
         raise UserError("output_dir: expected a folder for the run")
     path = os.path.join(os.fspath(output_dir), "data", f"{name}.jsonl")
     content = "".join(json.dumps(row) + "\n" for _, row in table.rows).encode()
-    if os.path.exists(path):
-        with open(path, "rb") as file:
+    if exists(path):
+        with open_bytes(path) as file:
             if file.read() != content:
                 raise UserError(
                     f"{path}: belongs to a run with other examples; give another folder"
                 )
         return path
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_folders(os.path.dirname(path))
         write_atomically(path, content)
     except OSError as error:
         raise file_error(path, error) from None

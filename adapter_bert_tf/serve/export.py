@@ -16,7 +16,7 @@ from adapter_bert_tf.base.checkpoint import TfCheckpoint
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.encoder.variables import is_layer_norm
 from adapter_bert_tf.errors import UserError, first_line, some
-from adapter_bert_tf.files import new_folder
+from adapter_bert_tf.files import absolute, exists, is_folder, list_folder, new_folder, open_bytes
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE
 from adapter_bert_tf.serve.card import make_examples, model_card, write_warmup
@@ -29,6 +29,8 @@ from adapter_bert_tf.serve.values import from_served, split
 from adapter_bert_tf.text.tokenizer import Vocabulary
 
 FORMAT = 3
+# Without it nobody takes a folder for a SavedModel.
+_GRAPH = "saved_model.pb"
 
 # Operations that were added to TensorFlow between 2.12.1 and 2.20, except for those of TPUs and
 # data sets.
@@ -123,7 +125,7 @@ def add_packs(exported: str, packs: Sequence[str]) -> str:
     Returns:
       The new version's folder.
     """
-    version = _next_version(os.path.dirname(os.path.abspath(exported)))
+    version = _next_version(os.path.dirname(absolute(exported)))
     base, tasks = read_export(exported)
     _write(read_service(base, packs, before=tasks), version)
     return version
@@ -135,19 +137,19 @@ def find_version(export_dir: str) -> str:
     Args:
       export_dir: The folder of a model, or of a version, which is a number.
     """
-    folder = os.path.abspath(export_dir)
+    folder = absolute(export_dir)
     if os.path.basename(folder).isdecimal():
-        if os.path.exists(folder):
+        if exists(folder):
             raise UserError(f"{export_dir}: this version exists already, and is not overwritten")
         return folder
-    if os.path.exists(folder) and not os.path.isdir(folder):
+    if exists(folder) and not is_folder(folder):
         raise UserError(f"{export_dir}: expected a folder")
     return _next_version(folder)
 
 
 def _next_version(folder: str) -> str:
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return os.path.join(folder, str(1 + max((int(n) for n in names if n.isdecimal()), default=0)))
+    versions = (int(name) for name in list_folder(folder) if name.isdecimal())
+    return os.path.join(folder, str(1 + max(versions, default=0)))
 
 
 def _write(service: Service, version: str) -> None:
@@ -156,7 +158,7 @@ def _write(service: Service, version: str) -> None:
         model = ServedModel(service)
         signatures = make_signatures(service, model)
     examples = make_examples(service)
-    with new_folder(version) as folder:
+    with new_folder(version, last=_GRAPH) as folder:
         tf.saved_model.save(_tracked(model), folder, signatures)
         ops = ops_of(folder)
         check_ops(ops)
@@ -198,7 +200,7 @@ def _tracked(model: ServedModel) -> tf.Module:
 def ops_of(folder: str) -> set[str]:
     """Returns the names of all operations in a SavedModel, including those in its functions."""
     model = saved_model_pb2.SavedModel()
-    with open(os.path.join(folder, "saved_model.pb"), "rb") as file:
+    with open_bytes(os.path.join(folder, _GRAPH)) as file:
         model.ParseFromString(file.read())
     found = set()
     for graph in (meta_graph.graph_def for meta_graph in model.meta_graphs):
@@ -253,6 +255,8 @@ def read_export(folder: str) -> tuple[Base, list[ServedTask]]:
             f"{folder}: an export of format {found!r}, not {FORMAT}; "
             "export all packs with --packs instead"
         )
+    if not exists(os.path.join(folder, _GRAPH)):
+        raise UserError(f"{folder}: not a complete export: {_GRAPH} is missing")
     try:
         return _read(description, TfCheckpoint(os.path.join(folder, "variables", "variables")))
     except UserError:

@@ -12,6 +12,7 @@ from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
 from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.files import absolute
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import HEADS
 from adapter_bert_tf.heads.text import TextForm, TextHead
@@ -186,5 +187,5 @@ def read_service(base: Base, folders: Sequence[str], before: Sequence[ServedTask
 
 def _name_of(folder: str) -> str:
     """Returns the name of the pack's folder, or that of the run if the folder is called `pack`."""
-    path = os.path.abspath(folder)
+    path = absolute(folder)
     return os.path.basename(path if not path.endswith("/pack") else os.path.dirname(path))

@@ -1,6 +1,5 @@
 """Writes and reads training windows as TFRecords, with the feature names of the original."""
 
-import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +14,7 @@ from adapter_bert_tf.data.records import (
     write_serialized,
 )
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import exists
 from adapter_bert_tf.squad.questions import Questions
 from adapter_bert_tf.squad.windows import WindowSizes, answer_positions, to_windows
 from adapter_bert_tf.text.inputs import IDS
@@ -35,7 +35,7 @@ def cached_span_records(
     ]
     key = (vars(sizes), questions.texts, questions.contexts, questions.context_of, answers)
     path = cache_path(cache_dir, tokenizer, key)
-    if not os.path.exists(path):
+    if not exists(path):
         features = span_features(questions, tokenizer, sizes)
         total = int(features[IDS].nrows())
         write_serialized(path, _serialized(features, total), total, title)

@@ -39,6 +39,8 @@ class TaskModel(tf_keras.Model):
       ```
     """
 
+    _finite: Callable[[], tf.Tensor] | None
+
     def __init__(
         self,
         encoder: AdapterBertEncoder,
@@ -91,9 +93,21 @@ class TaskModel(tf_keras.Model):
         dropouts = [each for each in layers if isinstance(each, tf_keras.layers.Dropout)]
         return [each for each in map(internals.dropout_generator, dropouts) if each]
 
+    def has_finite_weights(self) -> bool:
+        """Whether all values that are trained are finite numbers."""
+        if self._finite is None:
+            # As a graph: one after the other, so many small operations would take longer.
+            self._finite = tf.function(self._are_finite, autograph=False)
+        return bool(self._finite().numpy())
+
+    def _are_finite(self) -> tf.Tensor:
+        finite = [tf.reduce_all(tf.math.is_finite(each)) for each in self.trainable_weights]
+        return tf.reduce_all(finite)
+
     def _forget_traces(self) -> None:
         """Makes Keras trace again, because it would go on with graphs that are out of date."""
         self.train_function = self.test_function = self.predict_function = None
+        self._finite = None
         self._forward: Callable[[dict[str, tf.Tensor]], tf.Tensor] | None = None
 
     @property

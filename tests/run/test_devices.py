@@ -1,4 +1,5 @@
-import time
+import socket
+import threading
 
 import numpy as np
 import pytest
@@ -6,7 +7,6 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf import UserError
-from adapter_bert_tf.run import devices
 from adapter_bert_tf.run.devices import Devices, describe_devices, is_tpu, worker_number
 
 
@@ -46,10 +46,29 @@ def test_a_tpu_that_is_not_there_is_told(monkeypatch):
         Devices(use_tpu=True, tpu_name="mine").prepare(seed=0)
 
 
-def test_a_tpu_that_does_not_answer_is_told(monkeypatch):
-    monkeypatch.setattr(devices, "_TPU_SECONDS", 0.1)
-    monkeypatch.setattr(
-        tf.distribute.cluster_resolver, "TPUClusterResolver", lambda *_a, **_k: time.sleep(0.5)
-    )
-    with pytest.raises(UserError, match="no TPU here: no answer in 0.1 seconds"):
-        Devices(use_tpu=True, tpu_name="here").prepare(seed=0)
+def test_a_tpu_that_does_not_answer_is_told_at_once_and_leaves_no_thread(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    threads = threading.enumerate()
+    with pytest.raises(UserError, match=f"no TPU grpc://127.0.0.1:{port}: .*refused"):
+        Devices(use_tpu=True, tpu_name=f"grpc://127.0.0.1:{port}").prepare(seed=0)
+    assert threading.enumerate() == threads
+    assert "TPU      looking for grpc://" in capsys.readouterr().out
+
+
+def test_a_slow_tpu_says_what_it_waits_for(monkeypatch, capsys):
+    said = []
+
+    def wait(_resolver):
+        said.append(capsys.readouterr().out.splitlines()[-1])
+
+    monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", wait)
+    monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", wait)
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda _: tf.distribute.get_strategy())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"grpc://127.0.0.1:{server.getsockname()[1]}"
+        Devices(use_tpu=True, tpu_name=address).prepare(seed=0)
+    assert said == [
+        f"TPU      connecting to {address}; it may take minutes",
+        "TPU      initialising; it may take minutes",
+    ]

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -73,11 +74,11 @@ def test_history_is_written_whole(folder):
         assert json.load(file) == {"epochs": epochs}
 
 
-def test_other_workers_write_beside_but_resume_from_the_first_ones_checkpoints(tmp_path):
+def test_other_workers_read_what_the_first_one_wrote(tmp_path):
     first, second = RunFolder(str(tmp_path)), RunFolder(str(tmp_path), worker=1)
-    second.write("a.txt", "x")
-    assert not (tmp_path / "a.txt").exists()
-    assert second.saved_checkpoints == first.checkpoints != second.checkpoints
+    first.write_results({"metrics": {"accuracy": 1.0}})
+    second.write_results({"metrics": {"accuracy": 0.0}})
+    assert second.results() == first.results() == {"metrics": {"accuracy": 1.0}}
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
@@ -90,3 +91,66 @@ def test_a_damaged_file_is_told(folder):
     folder.write("settings.json", "{")
     with pytest.raises(UserError, match="settings.json: not JSON"):
         folder.refuse_other(_identity())
+
+
+def test_a_run_belongs_to_one_process_at_a_time(tmp_path):
+    path = str(tmp_path / "run")
+    with RunFolder(path) as folder:
+        folder.claim({"seed": 0})
+        with (
+            pytest.raises(UserError, match=f"--output_dir={path}: another process is at work"),
+            RunFolder(path),
+        ):
+            pass
+        # Who only looks may do so, and so may the other workers of the run.
+        assert RunFolder(path).asked() == {"seed": 0}
+        with RunFolder(path, worker=1) as other:
+            assert other.asked() == {"seed": 0}
+    with RunFolder(path):
+        pass
+
+
+def test_of_two_that_start_together_the_second_is_refused(tmp_path):
+    path = str(tmp_path / "run")
+    with RunFolder(path) as first, RunFolder(path) as second:
+        first.claim({})
+        with pytest.raises(UserError, match="another process is at work"):
+            second.claim({})
+
+
+def test_a_run_that_has_not_begun_leaves_no_folder(tmp_path):
+    with RunFolder(str(tmp_path / "run")):
+        pass
+    assert not (tmp_path / "run").exists()
+
+
+def test_leftovers_are_removed_at_the_start(folder):
+    folder.claim({})
+    os.makedirs(folder.pack)
+    for name in (".history.json.abcd1234.part", "pack/.pack.json.abcd1234.part"):
+        with open(folder.file(name), "w") as file:
+            file.write("half")
+    with folder:
+        assert os.listdir(folder.pack) == []
+        assert sorted(os.listdir(folder.path)) == ["pack", "settings.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("history.json", "{", "not JSON"),
+        ("history.json", '{"epochs": 3}', "damaged: expected the train and dev metrics"),
+        ("history.json", '{"epochs": [{"train": {}}]}', "damaged: expected the train"),
+        ("history.json", '{"epochs": [{"train": {}, "dev": {"f1": "x"}}]}', "damaged"),
+        ("eval_results.json", "[]", "expected a JSON object"),
+        ("eval_results.json", '{"steps": 3}', "damaged: expected metrics, steps and settings"),
+        ("eval_results.json", '{"metrics": {}, "steps": "3"}', "damaged"),
+        ("eval_results.json", '{"metrics": {}, "settings": []}', "damaged"),
+        ("settings.json", '{"digests": []}', "damaged: expected digests by name"),
+    ],
+)
+def test_damaged_files_are_told_in_a_line(folder, name, content, told):
+    folder.write(name, content)
+    with pytest.raises(UserError, match=f"{name}: {told}") as error:
+        folder.history(), folder.results(), folder.asked()
+    assert "\n" not in str(error.value)

@@ -1,6 +1,7 @@
 """Training in this process; how a program is killed and resumed is tested from outside."""
 
 import glob
+import pathlib
 import signal
 import threading
 
@@ -23,6 +24,7 @@ from adapter_bert_tf import (
 from adapter_bert_tf.data.batches import Batches
 from adapter_bert_tf.data.records import LABELS
 from adapter_bert_tf.run import trainer
+from adapter_bert_tf.run.checkpoint import Checkpoint
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.trainer import Plan, Schedule, is_finished, train
@@ -87,14 +89,14 @@ def _train(task: Task, batches: Batches, settings: ClassifierSettings, metrics=(
 
 def _at_step(monkeypatch, step: int, act) -> None:
     """Calls `act` when a step has been counted."""
-    count = trainer._Checkpoint.count_step
+    count = Checkpoint.count_step
 
     def counted(self, is_first):
         count(self, is_first)
         if self.step == step:
             act()
 
-    monkeypatch.setattr(trainer._Checkpoint, "count_step", counted)
+    monkeypatch.setattr(Checkpoint, "count_step", counted)
 
 
 def _die():
@@ -268,6 +270,60 @@ def test_signals_are_left_alone_outside_of_the_main_thread(bert, tmp_path, batch
     assert len(done[0]) == 1
 
 
+def test_killed_after_an_epoch_the_next_one_is_counted_from_its_start(
+    bert, tmp_path, batches, monkeypatch, uninterrupted
+):
+    if not uninterrupted:
+        uninterrupted["adapters"] = _finished(bert, tmp_path / "whole", batches)
+    with monkeypatch.context() as patch, pytest.raises(_Killed):
+        # The epoch before is in the history, and its means are in the latest checkpoint.
+        _at_step(patch, STEPS + 1, _die)
+        _train(_task(bert), batches, _settings(tmp_path))
+    assert _finished(bert, tmp_path, batches) == uninterrupted["adapters"]
+
+
+def _stop_at(bert, tmp_path, batches, monkeypatch, step: int) -> pathlib.Path:
+    """Stops a training that saves each step; returns the folder of its checkpoints."""
+    settings = _settings(tmp_path, save_checkpoints_steps=1)
+    with monkeypatch.context() as patch:
+        _at_step(patch, step, lambda: signal.raise_signal(signal.SIGTERM))
+        assert not train(Plan(_task(bert), batches), settings, RunFolder(str(tmp_path)))
+    return tmp_path / "checkpoints"
+
+
+def test_of_a_damaged_checkpoint_nothing_is_taken_but_the_one_before(
+    bert, tmp_path, batches, monkeypatch, uninterrupted, capsys
+):
+    if not uninterrupted:
+        uninterrupted["adapters"] = _finished(bert, tmp_path / "whole", batches)
+    saved = _stop_at(bert, tmp_path, batches, monkeypatch, 2)
+    data = saved / "ckpt-2.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    # What a process that was killed while it saved leaves.
+    (saved / "ckpt-3_temp").mkdir()
+    (saved / "ckpt-3_temp" / "part-00000-of-00001.data-00000-of-00001").write_bytes(b"half")
+    capsys.readouterr()
+    assert _finished(bert, tmp_path, batches) == uninterrupted["adapters"]
+    printed = capsys.readouterr().out
+    assert f"{saved}/ckpt-2: damaged; the checkpoint before it is taken\n" in printed
+    assert "resumed at step 1" in printed
+    assert {path.name.split(".")[0] for path in saved.iterdir()} == {"ckpt-3", "ckpt-6"}
+
+
+def test_if_all_checkpoints_are_damaged_it_does_not_start_anew_unasked(
+    bert, tmp_path, batches, monkeypatch
+):
+    saved = _stop_at(bert, tmp_path, batches, monkeypatch, 2)
+    for path in saved.glob("*.data*"):
+        path.write_bytes(path.read_bytes()[:100])
+    before = {path: path.read_bytes() for path in saved.iterdir()}
+    with pytest.raises(UserError, match="checkpoints: no checkpoint can be read; remove it"):
+        _train(_task(bert), batches, _settings(tmp_path))
+    assert {path: path.read_bytes() for path in saved.iterdir()} == before
+
+
 def test_checkpoints_of_another_version_are_told(bert, tmp_path, batches):
     other = tf.train.Checkpoint(step=tf.Variable(3, dtype=tf.int64))
     tf.train.CheckpointManager(other, str(tmp_path / "checkpoints"), max_to_keep=1).save()
@@ -286,7 +342,24 @@ def test_a_loss_that_is_not_a_number_ends_it_in_one_line(bert, tmp_path, batches
         _train(task, batches, settings)
     assert "\n" not in str(error.value)
     # The epoch before it is kept.
+    assert f"; {tmp_path}/pack has the best epoch" in str(error.value)
     assert len(RunFolder(str(tmp_path)).history()) == 1
+    assert read_pack(tmp_path / "pack")
+
+
+def test_a_weight_that_is_not_finite_ends_it_before_it_is_saved(
+    bert, tmp_path, batches, monkeypatch
+):
+    task = _task(bert)
+    # The loss of the step was finite; what it did to the weight shows in the next one's.
+    _at_step(monkeypatch, 2, lambda: task.model.head.output_layer.bias.assign([np.inf, 0]))
+    settings = _settings(tmp_path, save_checkpoints_steps=1)
+    with pytest.raises(UserError, match="a weight is not finite at step 2, learning rate 0.01"):
+        _train(task, batches, settings)
+    assert not list((tmp_path / "checkpoints").glob("ckpt-2*"))
+    with pytest.raises(UserError, match="pack: head/output/bias is not finite"):
+        task.save(tmp_path / "pack")
+    assert not (tmp_path / "pack").exists()
 
 
 def test_a_rate_that_is_far_too_high_is_told(bert, tmp_path, batches):

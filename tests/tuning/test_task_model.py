@@ -18,6 +18,9 @@ from adapter_bert_tf import (
     create_optimizer,
     load_encoder,
 )
+from adapter_bert_tf.data import records
+from adapter_bert_tf.data.batches import Batches
+from adapter_bert_tf.text.inputs import IDS, SEGMENTS
 from adapter_bert_tf.tuning.methods import METHODS, Method
 from tests import tiny
 
@@ -324,3 +327,32 @@ def test_runs_under_mixed_bfloat16(bert):
     assert done.returncode == 0, done.stderr[-2000:]
     expected, _ = _trained_losses(bert)
     np.testing.assert_allclose(eval(done.stdout.splitlines()[-1]), expected, atol=0.05)
+
+
+def test_the_whole_step_compiles_under_xla_and_trains_the_same(tmp_path):
+    """The stand-in for a TPU: batches of one shape, and no operation that XLA lacks."""
+    bert = tiny.write_google_bert(tmp_path)
+    ids = tf.ragged.constant([[2, 5, 6, 3], [2, 7, 3], [2, 8, 9, 10, 3], [2, 4, 3], [2, 11, 3]])
+    columns = {
+        IDS: tf.cast(ids, tf.int32),
+        SEGMENTS: tf.zeros_like(ids),
+        records.LABELS: tf.range(5) % 2,
+    }
+    batches = Batches(columns, 2, [8], fixed_rows=True)
+    dataset = batches.dataset(batches.by_length())
+    assert all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(dataset.element_spec))
+    trained = []
+    for jit_compile in (False, True):
+        tf_keras.utils.set_random_seed(0)
+        model = TaskModel(load_encoder(bert, AdapterConfig(size=4)), ClassificationHead(2))
+        model.compile(
+            optimizer=create_optimizer(1e-2, steps=6, warmup_steps=1),
+            loss=model.head.loss,
+            weighted_metrics=model.head.training_metrics(),
+            jit_compile=jit_compile,
+        )
+        history = model.fit(dataset, epochs=2, verbose=0).history
+        trained.append((history["loss"], [value.numpy() for value in model.trainable_weights]))
+    np.testing.assert_allclose(trained[0][0], trained[1][0], rtol=1e-4)
+    for plain, compiled in zip(trained[0][1], trained[1][1], strict=True):
+        np.testing.assert_allclose(plain, compiled, atol=1e-4)
