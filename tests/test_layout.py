@@ -82,6 +82,7 @@ def test_every_test_stands_beside_its_code():
         code = PACKAGE / place / path.name.removeprefix("test_")
         not_one_module = {
             "reference",
+            "test_bad_inputs.py",
             "test_client.py",
             "test_layout.py",
             "test_model_garden.py",
