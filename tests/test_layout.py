@@ -84,6 +84,7 @@ def test_every_test_stands_beside_its_code():
             "reference",
             "test_bad_inputs.py",
             "test_client.py",
+            "test_docker_compose.py",
             "test_layout.py",
             "test_model_garden.py",
             "test_run_classifier.py",
