@@ -53,7 +53,10 @@ class Range:
 
     def holds(self, value: Any) -> bool:
         """Whether a number is in the range."""
-        if isinstance(value, float) and not math.isfinite(value):
+        try:
+            if not self.whole and not math.isfinite(value):
+                return False
+        except OverflowError:  # A whole number that is too large for a float.
             return False
         is_high = value > self.least if self.above else value >= self.least
         return is_high and (value < self.most if self.below else value <= self.most)

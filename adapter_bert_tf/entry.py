@@ -76,4 +76,13 @@ def run(main: Callable[..., None], arguments: Sequence[str] = ()) -> None:
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
 
-    app.run(guarded)
+    app.run(guarded, flags_parser=_parse)
+
+
+def _parse(arguments: list[str]) -> list[str]:
+    """Parses the flags. Unlike absl's own parser, it tells a wrong one in a single line."""
+    try:
+        return flags.FLAGS(arguments)
+    except flags.Error as error:
+        print(f"error: {UserError(' '.join(str(error).split()))}", file=sys.stderr)
+        sys.exit(1)

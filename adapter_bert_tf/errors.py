@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterator
 
 from absl import logging
 
+# Characters of a message. Names from files and flags may have any number of them.
+_LONGEST = 900
+
 
 class UserError(ValueError):
     """A wrong input or setting.
@@ -16,8 +19,8 @@ class UserError(ValueError):
 
     def __init__(self, message: str):
         # It may quote names from files, with line ends or with what a terminal takes for commands.
-        shown = (c if c.isprintable() else repr(c)[1:-1] for c in message)
-        super().__init__("".join(shown))
+        shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+        super().__init__(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…")
 
 
 def file_error(path: str | os.PathLike, error: OSError) -> UserError:

@@ -10,7 +10,9 @@ import json
 from absl import flags
 
 from adapter_bert_tf import entry
+from adapter_bert_tf.checks import NUMBER, Check, named, text
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import read_json
 
 
 def _main(data: str, predictions: str) -> None:
@@ -20,12 +22,12 @@ def _main(data: str, predictions: str) -> None:
     articles = read_squad(data)
     if not has_answers(articles):
         raise UserError(f"{data}: has no answers to score with")
-    found = _read(predictions, str)
+    found = _read(predictions, text)
     asked = [question["id"] for question in questions_of(articles)]
     missing = sum(name not in found for name in asked)
     if missing == len(asked):
         raise UserError(f"{predictions}: no prediction for any question of {data}")
-    odds = _read(flags.FLAGS.null_odds, float) if flags.FLAGS.null_odds else None
+    odds = _read(flags.FLAGS.null_odds, NUMBER) if flags.FLAGS.null_odds else None
     if odds is not None and found.keys() - odds.keys():
         raise UserError(f"{flags.FLAGS.null_odds}: lacks questions of {predictions}")
     scores = score(articles, found, odds)
@@ -34,18 +36,9 @@ def _main(data: str, predictions: str) -> None:
     print(json.dumps(scores, indent=2))
 
 
-def _read(path: str, kind: type) -> dict:
+def _read(path: str, check: Check) -> dict:
     """Reads an object of texts, or of numbers, by the names of questions."""
-    from adapter_bert_tf.files import read_json
-
-    values = read_json(path)
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: expected an object with a value for each question")
-    for name, value in values.items():
-        if not isinstance(value, (int, float) if kind is float else kind):
-            expected = "a text" if kind is str else "a number"
-            raise UserError(f"{path}: {name!r} is not {expected}")
-    return values
+    return named(check)(read_json(path), f"{path}:")
 
 
 def main() -> None:

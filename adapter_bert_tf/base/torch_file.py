@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from adapter_bert_tf.errors import UserError, file_error, first_line
+from adapter_bert_tf.files import refuse_special
 
 # What a file of 10,000 tensors needs, and little enough for a hostile file to be refused soon. The
 # second limit is because one byte of a pickle can make an object of a hundred.
@@ -111,6 +112,7 @@ def read_torch_file(path: str) -> dict[str, np.ndarray]:
 
     bfloat16 becomes float32. Raises `UserError` for anything but tensors.
     """
+    refuse_special(path)
     try:
         file = _File(path)
     except OSError as error:

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -176,8 +177,11 @@ def read_columns(
         parts = list(dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE))
     except tf.errors.DataLossError:
         raise UserError(f"{path}: cut short or damaged") from None
+    except tf.errors.NotFoundError:
+        raise UserError(f"{path}: no such file") from None
     except tf.errors.OpError as error:
-        raise UserError(f"{path}: not TFRecords of examples: {first_line(error)}") from None
+        reason = re.sub(r"{{.*?}} ?", "", first_line(error))  # Names of TensorFlow's own nodes.
+        raise UserError(f"{path}: not TFRecords of examples: {reason}") from None
     if not parts or not any(int(part[IDS].nrows()) for part in parts):
         raise UserError(f"{path}: no records")
     columns = {name: tf.concat([part[name] for part in parts], axis=0) for name in parts[0]}

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adapter_bert_tf import options
-from adapter_bert_tf.checks import SHARE, Range, one_of, whole
+from adapter_bert_tf.checks import SHARE, Range, boolean, one_of, whole
 from adapter_bert_tf.encoder.activations import Activation, get_activation
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.options import option
@@ -112,6 +112,7 @@ class AdapterConfig:
     def _resolve_design(self) -> None:
         """Fills in what follows from the design."""
         one_of(DESIGNS)(self.design, "adapter design")
+        boolean(self.parallel, "adapter parallel")
         if self.parallel and self.design == PFEIFFER:
             raise UserError("adapter design pfeiffer is not parallel")
         default = DESIGNS[HOULSBY if self.parallel else self.design]

@@ -18,7 +18,7 @@ import sys
 from absl import flags
 
 from adapter_bert_tf import entry
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.experiment import about
 from adapter_bert_tf.experiment.estimate import describe, estimate_seconds, measure
 from adapter_bert_tf.experiment.given import define_flags, read_experiment, read_places
@@ -56,8 +56,11 @@ def _main(name: str) -> None:
         print(f"about {hours:,.1f} hours of training on this machine, one trial after another")
         return
     # First of all, so that a report can be made at any time.
-    os.makedirs(values.output_dir, exist_ok=True)
-    about.write(values.output_dir, about.collect(name, experiment, sys.argv))
+    try:
+        os.makedirs(values.output_dir, exist_ok=True)
+        about.write(values.output_dir, about.collect(name, experiment, sys.argv))
+    except OSError as error:
+        raise file_error(values.output_dir, error) from None
     if values.workers > 1:
         _start_workers(values.workers)
     else:

@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import write_atomically
+from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import read_text, write_atomically
 
 COMPLETE, FAILED, PRUNED, RUNNING, WAITING = "complete", "failed", "pruned", "running", "waiting"
 
@@ -92,12 +92,14 @@ def read_records(folder: str) -> list[Record]:
     """Reads what `write_records` has written."""
     path = os.path.join(folder, TRIALS)
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return [_read_row(row) for row in csv.DictReader(file)]
-    except OSError as error:
-        raise file_error(path, error) from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path}: not a table of trials: {error}") from None
+        table = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+        if set(table.fieldnames or ()) != {field.name for field in dataclasses.fields(Record)}:
+            raise UserError(f"{path}: not a table of trials: its columns are others")
+        return [_read_row(row) for row in table]
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, RecursionError, csv.Error) as error:
+        raise UserError(f"{path}: not a table of trials: {first_line(error)}") from None
 
 
 def _read_row(row: dict[str, Any]) -> Record:

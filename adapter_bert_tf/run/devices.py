@@ -10,6 +10,7 @@ import sys
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
+from adapter_bert_tf.checks import whole
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.options import option
 
@@ -28,7 +29,9 @@ class Devices:
     tpu_name: str | None = option(None, "Name or address of the TPU.", group="Devices")
     tpu_zone: str | None = option(None, "Its zone.", group="Devices")
     gcp_project: str | None = option(None, "Its project.", group="Devices")
-    num_tpu_cores: int | None = option(None, "Cores that the TPU has to have.", group="Devices")
+    num_tpu_cores: int | None = option(
+        None, "Cores that the TPU has to have.", group="Devices", limits=whole(1, 2**20)
+    )
     mixed_precision: str | None = option(
         None, "Compute in half precision.", group="Devices", choices=("bfloat16", "float16")
     )

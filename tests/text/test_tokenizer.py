@@ -75,3 +75,25 @@ def test_a_vocabulary_without_special_tokens_is_told():
         Tokenizer(Vocabulary(("a", "b"), True))
     with pytest.raises(UserError, match="twice: a"):
         Tokenizer(Vocabulary((*SPECIAL, "a", "a"), True))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "known", "later"),
+    [
+        # Marks and punctuation that came with Unicode 15.0, and with 16.0.
+        (r"\p{Mn}", "\U00011f00\U00010efd\u0ece", "\u0897\U00011f5a"),
+        (r"\p{P}", "\U00011f43\U00011b00", "\u1b4e\u1b7f"),
+        (r"\p{Cf}", "\U00013439", ""),
+    ],
+)
+def test_classes_of_characters_are_those_of_unicode_15(pattern, known, later):
+    for characters, expected in ((known, True), (later, False)):
+        found = tf.strings.regex_full_match([c.encode() for c in characters], pattern)
+        assert found.numpy().tolist() == [expected] * len(characters)
+
+
+def test_lower_case_is_that_of_unicode_13():
+    # Capitals that came with Unicode 12.0, 13.0 and 14.0.
+    lower = tf.strings.lower([c.encode() for c in "\ua7c2\ua7c7\ua7f5\ua7c0\u2c2f"], "utf-8")
+    found = [each.decode() for each in lower.numpy()]
+    assert found == ["\ua7c3", "\ua7c8", "\ua7f6", "\ua7c0", "\u2c2f"]
