@@ -110,8 +110,14 @@ def test_all_is_the_same_bit_for_bit(places, tmp_path, monkeypatch):
         assert version == f"{place}/models/all/2"
         assert _newest_version(f"{place}/models/all") == version
         loaded = tf.saved_model.load(version).signatures
-        texts = loaded["serving_default"](text=tf.constant(["w1 w2", "w7"]))
-        answers = loaded["answer"](question=tf.constant(["w1"]), context=tf.constant([CONTEXT]))
+        texts = loaded["serving_default"](
+            text=tf.constant(["w1 w2", "w7"]), task=tf.constant(["train", "train"])
+        )
+        answers = loaded["answer"](
+            question=tf.constant(["w1"]),
+            context=tf.constant([CONTEXT]),
+            task=tf.constant(["SQuAD v1.1"]),
+        )
         files = {
             name: _content(f"{place}/runs/{name}")
             for name in (
@@ -126,7 +132,8 @@ def test_all_is_the_same_bit_for_bit(places, tmp_path, monkeypatch):
         }
         weights = [read_pack(f"{run}/pack").sha256 for run in (text, squad)]
         cached = {name: _content(f"{place}/cache/{name}") for name in _names(f"{place}/cache")}
-        served = {k: v.numpy().tolist() for k, v in {**texts, **answers}.items()}
+        outputs = [*texts.items(), *answers.items()]
+        served = [(name, values.numpy().tolist()) for name, values in outputs]
         predicted = load_task(f"{text}/pack").predict(["w1 w2"])
         found.append((files, weights, cached, served, predicted))
         assert not [name for name in _names(text) if name.startswith(".")]

@@ -345,6 +345,23 @@ def _wait_for(condition, seconds: float = 600) -> None:
 
 
 @pytest.mark.slow
+def test_a_second_process_on_a_run_is_refused_while_the_first_lives(files, tmp_path):
+    flags = [*files, *_WHOLE, f"--output_dir={tmp_path / 'run'}"]
+    first = _start(flags)
+    _wait_for(lambda: _checkpoints(tmp_path / "run"))
+    first.send_signal(signal.SIGSTOP)  # Or it might be finished first.
+    second = _run(*flags)
+    assert second.returncode == 1
+    assert second.stderr == (
+        f"error: --output_dir={tmp_path / 'run'}: another process is at work on this run; wait for "
+        "it, or give another folder\n"
+    )
+    first.kill()
+    first.communicate()
+    assert _run(*flags).returncode == 0
+
+
+@pytest.mark.slow
 def test_another_seed_gives_another_pack(files, run, tmp_path):
     done = _run(*files, *_WHOLE, "--seed=1", f"--output_dir={tmp_path / 'other'}")
     assert done.returncode == 0, done.stderr
@@ -359,6 +376,40 @@ def _free_addresses(count: int) -> list[str]:
     return addresses
 
 
+def _start_two(flags: list[str]) -> list[subprocess.Popen]:
+    """Starts two workers of one run."""
+    cluster = {"worker": _free_addresses(2)}
+    tasks = [{"cluster": cluster, "task": {"type": "worker", "index": i}} for i in range(2)]
+    return [_start(flags, TF_CONFIG=json.dumps(task)) for task in tasks]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_signal_to_one_worker_stops_both_and_they_go_on_with_the_same_bits(
+    files, tmp_path, stopped
+):
+    flags = [*files, "--num_train_epochs=3", "--deterministic", "--save_checkpoints_steps=3"]
+    folders = [tmp_path / "whole", tmp_path / "stopped"]
+    for worker in _start_two([*flags, f"--output_dir={folders[0]}"]):
+        _, errors = worker.communicate(timeout=300)
+        assert worker.returncode == 0, errors
+    workers = _start_two([*flags, f"--output_dir={folders[1]}"])
+    _wait_for(lambda: _checkpoints(folders[1]))
+    workers[stopped].send_signal(signal.SIGTERM)
+    for worker in workers:
+        out, errors = worker.communicate(timeout=300)
+        assert worker.returncode == 143, errors
+        assert "; the same command resumes it" in out
+    for worker in _start_two([*flags, f"--output_dir={folders[1]}"]):
+        out, errors = worker.communicate(timeout=300)
+        assert worker.returncode == 0, errors
+        assert "resumed at step" in out
+    assert _weights(folders[0]) == _weights(folders[1])
+    histories = [(folder / "history.json").read_text() for folder in folders]
+    assert histories[0] == histories[1]
+    assert not [name for name in os.listdir(folders[1]) if name.startswith(".")]
+
+
 @pytest.mark.slow
 def test_two_workers_train_as_one_does(files, tmp_path):
     bert = tiny.write_google_bert(
@@ -368,15 +419,7 @@ def test_two_workers_train_as_one_does(files, tmp_path):
     flags += [f"--bert={bert}", "--num_train_epochs=2", "--deterministic"]
     alone = _run(*flags, f"--output_dir={tmp_path / 'one'}")
     assert alone.returncode == 0, alone.stderr
-    cluster = {"worker": _free_addresses(2)}
-    workers = [
-        _start(
-            [*flags, f"--output_dir={tmp_path / 'two'}"],
-            TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": "worker", "index": i}}),
-        )
-        for i in range(2)
-    ]
-    for worker in workers:
+    for worker in _start_two([*flags, f"--output_dir={tmp_path / 'two'}"]):
         _, errors = worker.communicate(timeout=200)
         assert worker.returncode == 0, errors
     one, two = (

@@ -11,6 +11,7 @@ from adapter_bert_tf.base.checkpoint import UNREADABLE
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.files import list_folder, make_folders, remove
 from adapter_bert_tf.run.folder import RunFolder
+from adapter_bert_tf.run.workers import Workers
 from adapter_bert_tf.task import Task
 
 _INDEX = re.compile(r"(?P<name>ckpt-(?P<number>\d+))\.index")
@@ -26,10 +27,10 @@ class Checkpoint:
     from the seed.
     """
 
-    def __init__(self, task: Task, folder: RunFolder):
+    def __init__(self, task: Task, folder: RunFolder, workers: Workers):
         self._model, self._folder = task.model, folder
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._means = _Means()
+        self._means = _Means(workers)
         self._model.build_optimizer()
         variables = self._model.variables_by_path()
         self._tracked = tf.train.Checkpoint(
@@ -83,7 +84,7 @@ class Checkpoint:
 
     def save(self) -> None:
         """Saves everything, unless this step was saved already."""
-        # Workers sum up their metrics here, so all of them have to.
+        # Workers tell each other their sums here, so all of them have to.
         self._means.read(self._model.metrics)
         name = f"ckpt-{self.step}"
         if not self._folder.is_written or name in self._kept:
@@ -123,34 +124,52 @@ class _Means(tf.train.experimental.PythonState):
     """The sums and counts behind Keras's running means.
 
     Keras forgets them when training is resumed in the middle of an epoch. Adding them back after
-    the first step gives the sums that an uninterrupted epoch has.
+    the first step gives the sums that an uninterrupted epoch has. Each device has its own, and
+    their order of summation matters to the last bit.
     """
 
-    def __init__(self):
-        self._sums: dict[str, list[float]] = {}
+    def __init__(self, workers: Workers):
+        self._workers = workers
+        # Of each metric and each worker: the sums of its devices, then the counts.
+        self._sums: dict[str, list[list[float]]] = {}
 
     def add_to(self, metrics: list[tf_keras.metrics.Metric]) -> None:
         """Adds the sums to Keras's metrics."""
         for metric in metrics:
-            for variable, value in zip(
-                metric.variables, self._sums.get(metric.name, ()), strict=False
-            ):
-                variable.assign(variable + value)
+            for row in self._workers.share(self._sums.get(metric.name, [])):
+                for variable, value in zip(self._local(metric), row, strict=False):
+                    variable.assign_add(value)
 
     def read(self, metrics: list[tf_keras.metrics.Metric]) -> None:
         """Takes the sums of Keras's metrics."""
         self._sums = {
-            metric.name: [float(variable.numpy()) for variable in metric.variables]
+            metric.name: self._workers.gather(*(each.numpy() for each in self._local(metric)))
             for metric in metrics
         }
+
+    def _local(self, metric: tf_keras.metrics.Metric) -> list[tf.Variable]:
+        return [each for variable in metric.variables for each in self._workers.local(variable)]
 
     def finish(self) -> dict[str, float]:
         """Returns the means, and forgets the sums."""
         sums, self._sums = self._sums, {}
-        return {name: total / count for name, (total, count) in sums.items() if count}
+        means = {}
+        for name, rows in sums.items():
+            devices = len(rows[0]) // 2
+            total, count = (
+                sum(value for row in rows for value in row[part])
+                for part in (slice(devices), slice(devices, None))
+            )
+            if count:
+                means[name] = total / count
+        return means
 
     def serialize(self) -> str:
         return json.dumps(self._sums)
 
     def deserialize(self, string_value) -> None:
-        self._sums = json.loads(string_value)
+        found = json.loads(string_value)
+        # Older checkpoints have only the sum and the count of all.
+        self._sums = {
+            name: rows if isinstance(rows[0], list) else [rows] for name, rows in found.items()
+        }

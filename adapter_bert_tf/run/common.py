@@ -22,7 +22,7 @@ from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_no_head
 from adapter_bert_tf.run.devices import worker_number
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import RunSettings, Settings
-from adapter_bert_tf.run.workers import are_several, on_signals
+from adapter_bert_tf.run.workers import LOST, are_several, on_signals
 from adapter_bert_tf.serve.export import export_packs, find_version
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.text.inputs import IDS, SEGMENTS
@@ -54,7 +54,14 @@ def started(
     with on_signals(stop.set) if several else contextlib.nullcontext():
         strategy = settings.devices.prepare(settings.seed, strategy)
         with RunFolder(settings.output_dir, worker_number(strategy)) as folder:
-            yield strategy, folder, stop
+            try:
+                yield strategy, folder, stop
+            except LOST:
+                if not several:
+                    raise
+                raise UserError(
+                    "another worker is gone; the same command on all of them resumes the run"
+                ) from None
 
 
 def with_pack(settings: Settings, folder: RunFolder) -> tuple[Settings, Pack | None]:

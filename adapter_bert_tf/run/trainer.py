@@ -108,10 +108,10 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     schedule = Schedule(settings.num_train_epochs, len(batches))
     warmup = int(schedule.steps * settings.warmup_proportion)
     _compile(model, settings.rate, schedule.steps, warmup)
-    checkpoint = Checkpoint(plan.task, folder)
-    first = checkpoint.step
     workers = Workers(model.distribute_strategy)
-    if len(set(workers.gather(first))) > 1:
+    checkpoint = Checkpoint(plan.task, folder, workers)
+    first = checkpoint.step
+    if any(step != [first] for step in workers.gather(first)):
         raise UserError(f"--output_dir={folder.path}: has to be the same folder for all workers")
     _print_plan(plan, settings, schedule, first)
 
@@ -139,7 +139,7 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
                 plan.keep()
             folder.write_history(history)
             plan.watch(done, values[-1])
-        workers.gather(done)
+        workers.gather()
         history = folder.history()[:done]  # The first worker's, for the others.
         stale = _epochs_since_best(_compared(history, plan.metric))
         if checkpoint.step >= schedule.steps or stale >= (settings.early_stopping or math.inf):
@@ -291,7 +291,7 @@ class _Watcher(tf_keras.callbacks.Callback):
             with self._summaries.as_default(step=step):
                 tf.summary.scalar("loss", loss)
         # A signal reaches one worker, and ends all of them at the same step.
-        self.is_stopped = any(self._workers.gather(self._stop.is_set()))
+        self.is_stopped = any(stop for (stop,) in self._workers.gather(self._stop.is_set()))
         if self.is_stopped:
             self.model.stop_training = True
         elif step % self._save_steps == 0:

@@ -6,9 +6,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.run.devices import worker_number
+
+# What the others see when a worker is killed, or its machine.
+LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.UnavailableError,
+)
 
 
 def are_several() -> bool:
@@ -32,22 +41,32 @@ class Workers:
         """Whether this is the worker that evaluates and writes."""
         return self._number == 0
 
-    def gather(self, value: int) -> list[int]:
-        """Returns the number that each worker gives. They wait here for each other."""
+    def gather(self, *values: float) -> list[list[float]]:
+        """Returns the numbers that each worker gives. They wait here for each other."""
         if self._count == 1:
-            return [value]
-        mine = tf.one_hot(self._number, self._count, int(value), 0, dtype=tf.int32)
-        return self._sum(mine).numpy().tolist()
+            return [list(map(float, values))]
+        rows = np.zeros([self._count, len(values) or 1])
+        rows[self._number, : len(values)] = values
+        return self._sum(rows).numpy().tolist()
+
+    def share(self, rows: list[list[float]]) -> list[list[float]]:
+        """Returns those of `gather`'s rows that are this worker's; there may be fewer by now."""
+        return rows[self._number :: self._count]
+
+    def local(self, variable: tf.Variable) -> tuple[tf.Variable, ...]:
+        """Returns what this worker's devices have of a variable."""
+        return self._strategy.experimental_local_results(variable)
 
     def _sum_of_all(self, mine: tf.Tensor) -> tf.Tensor:
         def add(mine: tf.Tensor) -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
-            return replica.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+            # The copy is on the replica's device, which the sum needs to know.
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(mine))
 
-        total = self._strategy.run(add, [mine])
+        total = self._strategy.run(add, (mine,))
         (first, *_) = self._strategy.experimental_local_results(total)
-        # Each device of a worker has added the worker's number.
-        return first // (self._strategy.num_replicas_in_sync // self._count)
+        # Each device of a worker has added the worker's numbers.
+        return first / (self._strategy.num_replicas_in_sync // self._count)
 
 
 @contextlib.contextmanager
