@@ -102,6 +102,9 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     schedule = Schedule(settings.num_train_epochs, len(batches))
     warmup = int(schedule.steps * settings.warmup_proportion)
     _compile(model, settings.rate, schedule.steps, warmup)
+    model.build_drop()
+    if model.drop:
+        model.drop.seed.assign(settings.seed)
     checkpoint = _Checkpoint(plan.task, folder)
     first = checkpoint.step
     _print_plan(plan, settings, schedule, first)

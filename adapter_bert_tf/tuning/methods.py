@@ -80,8 +80,14 @@ class Tuning:
     )
     from_layer: int = option(
         0,
-        "Train no adapters and LayerNorms below this layer; the backward pass ends there.",
+        "Train no adapters and LayerNorms below this layer; the backward pass ends there. By "
+        "default it is the lowest of --adapter_layers.",
         aliases=("train_from_layer",),
+    )
+    adapter_drop: int = option(
+        0,
+        "Let the adapters and LayerNorms of the lowest layers fall back to the base, in each step "
+        "of up to so many layers: the task then stays good without them.",
     )
 
     def __post_init__(self):
@@ -89,14 +95,20 @@ class Tuning:
             raise UserError(
                 f"tuning method {self.method!r} is unknown; known are {', '.join(METHODS)}"
             )
-        if self.k < 1 or self.from_layer < 0:
-            raise UserError("k must be above 0, and from_layer not below 0")
+        if self.k < 1 or self.from_layer < 0 or self.adapter_drop < 0:
+            raise UserError("k must be above 0, from_layer and adapter_drop not below 0")
+        if self.adapter_drop and self.method != "adapters":
+            raise UserError(f"--adapter_drop: --tuning={self.method} has no adapters")
 
     def check(self, num_layers: int, has_adapters: bool) -> None:
         """Refuses a method that does not fit an encoder."""
         if self.method == "adapters" and not has_adapters:
             raise UserError("tuning method 'adapters' needs an encoder with adapters")
-        for name, value in (("k", self.k), ("from_layer", self.from_layer + 1)):
+        for name, value in (
+            ("k", self.k),
+            ("from_layer", self.from_layer + 1),
+            ("adapter_drop", self.adapter_drop + 1),
+        ):
             if value > num_layers:
                 raise UserError(f"tuning {name} is beyond the {num_layers} layers of the encoder")
 
