@@ -39,12 +39,12 @@ def _main() -> None:
     from adapter_bert_tf.serve.export import add_packs, export_packs
 
     if values.add_to is not None:
-        version = add_packs(values.add_to, values.packs)
+        version = add_packs(values.add_to, values.packs, values.drop_layers)
     else:
         base = find_base(
             values.bert, values.bert_config_file, values.vocab_file, values.do_lower_case
         )
-        version = export_packs(base, values.packs, values.export_dir)
+        version = export_packs(base, values.packs, values.export_dir, values.drop_layers)
     print(f"exported: {version}")
 
 
@@ -55,6 +55,13 @@ def main() -> None:
         "export_dir", None, "Export: folder of the model, or of a new version in it."
     )
     flags.DEFINE_string("add_to", None, "Export: folder of a version to which the packs are added.")
+    flags.DEFINE_integer(
+        "drop_layers",
+        0,
+        "Export: number of the lowest layers in which the tasks do without their adapters and "
+        "LayerNorms, and share the base's; best for packs of --adapter_drop.",
+        lower_bound=0,
+    )
     flags.DEFINE_string(
         "bert", "minilm", "Base: a folder, a checkpoint, a TF-Hub handle or a preset."
     )

@@ -3,6 +3,7 @@
     python serving/client.py --model=sst2 --text="A fine film."
     python serving/client.py --model=bert --task=MRPC --text="He left" --text_pair="He went" --rest
     python serving/client.py --model=squad --question="Who left?" --context="He left."
+    python serving/client.py --model=bert --all --text="A fine film."
     python serving/client.py --model=bert --list
 
 To send several rows, give each of these flags several times.
@@ -10,6 +11,7 @@ To send several rows, give each of these flags several times.
 
 import argparse
 import json
+import sys
 import urllib.error
 import urllib.request
 
@@ -67,6 +69,10 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--model", default="bert")
     parser.add_argument("--rest", action="store_true", help="REST instead of gRPC")
     parser.add_argument("--list", action="store_true", help="list the tasks and their labels")
+    parser.add_argument("--all", action="store_true", help="ask all tasks about each text")
+    parser.add_argument(
+        "--tasks", action="append", help="ask several tasks about a text, separated by commas"
+    )
     parser.add_argument("--task", action="append", help="if the model has several")
     parser.add_argument("--text", action="append")
     parser.add_argument("--text_pair", action="append", help="if a task of the model has pairs")
@@ -84,15 +90,33 @@ def main() -> None:
     if values.list:
         signature, inputs = "tasks", {"request": [""]}
     else:
-        signature = "answer" if values.question else "serving_default"
-        names = ("task", "text", "text_pair", "question", "context")
+        signature = _signature(values)
+        names = ("task", "tasks", "text", "text_pair", "question", "context")
         inputs = {name: getattr(values, name) for name in names if getattr(values, name)}
     if values.rest:
         outputs = ask_rest(values.address or _REST, values.model, signature, inputs)
     else:
         outputs = ask_grpc(values.address or _GRPC, values.model, signature, inputs)
-    for row in zip(*outputs.values(), strict=True):
-        print(json.dumps(dict(zip(outputs, row, strict=True)), ensure_ascii=False))
+    rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
+    for row in rows:
+        print(json.dumps(row, ensure_ascii=False))
+    wrong = sum(map(_is_wrong, rows))
+    if wrong:
+        sys.exit(f"error: {wrong} of {len(rows)} rows")
+
+
+def _signature(values: argparse.Namespace) -> str:
+    if values.question:
+        return "answer"
+    return "all" if values.all else "some" if values.tasks else "serving_default"
+
+
+def _is_wrong(row: dict) -> bool:
+    """Whether a row has an error. If several tasks were asked, all of them have to have one."""
+    error = row.get("error", "")
+    if isinstance(error, str):
+        return bool(error)
+    return all(each for task, each in zip(row["task"], error, strict=True) if task)
 
 
 if __name__ == "__main__":

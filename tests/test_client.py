@@ -95,12 +95,35 @@ def test_both_protocols_bring_the_same_answers(grpc_address, rest_address):
     assert listed == {"task": ["a", "é"], "labels": [["a-0", "a-1"], ["é-0", "é-1"]]}
 
 
+def test_the_error_of_a_row_is_shown_beside_the_answers_of_others(grpc_address):
+    rows = ["--task=c", "--text=w1", "--text_pair=", "--task=a", "--text=w1", "--text_pair="]
+    done = _ask(f"--address={grpc_address}", *rows)
+    refused, answered = map(json.loads, done.stdout.splitlines())
+    assert (refused["label"], refused["error"]) == ("", "unknown task 'c'; known are a, é")
+    assert (answered["label"][0], answered["error"]) == ("a", "")
+    assert done.returncode == 1
+    assert done.stderr == "error: 1 of 2 rows\n"
+
+
+def test_all_tasks_and_some_of_them_are_asked_about_a_text(rest_address):
+    rows = ["--text=w1 w2", "--text_pair=w4", "--text=w3", "--text_pair=w4"]
+    rest = [f"--address={rest_address}", "--rest"]
+    everything = _ask(*rest, "--all", *rows)
+    lines = [json.loads(line) for line in everything.stdout.splitlines()]
+    assert [line["task"] for line in lines] == [["a", "é"]] * 2, everything.stderr
+    done = _ask(*rest, "--tasks=é", "--text=w1 w2", "--text_pair=w4")
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert line["task"] == ["", "é"]
+    assert line["label"] == ["", lines[0]["label"][1]]
+    assert not done.stderr
+
+
 def test_an_error_of_the_server_is_one_line(grpc_address, rest_address):
-    row = ["--task=c", "--text=w1", "--text_pair="]
+    rows = ["--task=a", "--task=a", "--text=w1", "--text_pair="]
     for flags in ([f"--address={grpc_address}"], [f"--address={rest_address}", "--rest"]):
-        done = _ask(*flags, *row)
+        done = _ask(*flags, *rows)
         assert done.returncode == 1
-        assert "[unknown task] [c] [known are a" in done.stderr
+        assert "different numbers of rows" in done.stderr
 
 
 @pytest.mark.parametrize("protocol", [[], ["--rest"]])

@@ -1,7 +1,7 @@
 """The adapter as a Keras layer."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 import tf_keras
@@ -52,6 +52,10 @@ class Adapter(tf_keras.layers.Layer):
         not give it.
       norm: The LayerNorm behind the sub-layer, if its design reads it.
 
+    Attributes:
+      gate: Says whether the adapter adds anything in a call, as a tensor; or None, if it does
+        without a question. See `tuning/adapter_drop.py`.
+
     Example:
       `Adapter(AdapterConfig(size=8))(tf.zeros([2, 16, 48]))`
 
@@ -71,6 +75,7 @@ class Adapter(tf_keras.layers.Layer):
         self.config = AdapterConfig(**config) if isinstance(config, dict) else config
         self.dropout = fast.make_dropout(dropout)
         self.source, self.norm = source, norm
+        self.gate: Callable[[], tf.Tensor | None] = lambda: None
         self._activation = get_activation(self.config.activation)
         self.is_fast = fast.is_on()
 
@@ -100,11 +105,23 @@ class Adapter(tf_keras.layers.Layer):
             self.config,
             tf.reshape(output, [-1, width]),
             None if source is None else tf.reshape(tf.cast(source, output.dtype), [-1, width]),
-            self.variables_by_name,
+            self._gated(),
             fast.activation(self._activation, training) if self.is_fast else None,
             self.norm,
         )
         return tf.ensure_shape(tf.reshape(adapted, tf.shape(output)), output.shape)
+
+    def _gated(self) -> Mapping[str, tf.Variable | tf.Tensor]:
+        """Returns the variables, those of the last product as zeros if the gate is closed."""
+        is_open = self.gate()
+        if is_open is None:
+            return self.variables_by_name
+        return {
+            name: variable * tf.cast(is_open, variable.dtype)
+            if name.startswith("up/")
+            else variable
+            for name, variable in self.variables_by_name.items()
+        }
 
     def share_dropout(self, other: "Adapter") -> None:
         """Calls another adapter's dropout, if it is of the same rate."""

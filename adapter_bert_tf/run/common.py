@@ -10,8 +10,9 @@ from typing import Any
 import tensorflow as tf
 
 from adapter_bert_tf.base.base import Base
-from adapter_bert_tf.base.load import find_base, load_encoder
+from adapter_bert_tf.base.load import find_base, make_encoder
 from adapter_bert_tf.data.batches import bucket_lengths
+from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import absolute, is_folder, open_bytes
 from adapter_bert_tf.heads.head import Head
@@ -135,13 +136,10 @@ def make_model(
 ) -> TaskModel:
     """Loads the base, and the pack if the settings have one."""
     with strategy.scope():
-        encoder = load_encoder(
-            settings.bert,
-            settings.adapter,
-            config_file=settings.bert_config_file,
-            vocab_file=settings.vocab_file,
-            lower_case=settings.do_lower_case,
+        base = find_base(
+            settings.bert, settings.bert_config_file, settings.vocab_file, settings.do_lower_case
         )
+        encoder = make_encoder(base, _new_adapters(settings, base))
         head = kind.make(labels, encoder.base.config.output_dropout)
         model = TaskModel(encoder, head, settings.tuning)
         if settings.pack is None:
@@ -150,6 +148,15 @@ def make_model(
         if found not in (head.kind, NO_HEAD):
             raise UserError(f"{settings.pack}: is a {found}, the task a {head.kind}")
         return load_pack(model, settings.pack)
+
+
+def _new_adapters(settings: RunSettings, base: Base) -> AdapterConfig | None:
+    """Returns the design without adapters that a new run would leave as random as they start."""
+    adapter, first = settings.adapter, settings.tuning.from_layer
+    if adapter is None or settings.pack is not None or not first:
+        return adapter
+    layers = (i for i in adapter.in_layers(base.config.num_layers) if i >= first)
+    return dataclasses.replace(adapter, layers=tuple(layers))
 
 
 def padded_lengths(settings: RunSettings, on_tpu: bool) -> list[int]:

@@ -339,6 +339,10 @@ def make_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
     given_tuning = options.take(Tuning, rest)
     given_adapter = options.take(AdapterConfig, rest, "adapter_")
     tuning, adapter = Tuning(**given_tuning), AdapterConfig(**given_adapter)
+    if adapter.layers and "from_layer" not in given_tuning:
+        # Below its adapters, a task leaves the base as it is: tasks that are served together can
+        # share these layers.
+        tuning = dataclasses.replace(tuning, from_layer=adapter.layers[0])
     found["explicit"] = {
         "tuning": {name: getattr(tuning, name) for name in given_tuning},
         "adapter": {name: getattr(adapter, name) for name in given_adapter},

@@ -108,6 +108,9 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
     schedule = Schedule(settings.num_train_epochs, len(batches))
     warmup = int(schedule.steps * settings.warmup_proportion)
     _compile(model, settings.rate, schedule.steps, warmup)
+    model.build_drop()
+    if model.drop:
+        model.drop.seed.assign(settings.seed)
     workers = Workers(model.distribute_strategy)
     checkpoint = Checkpoint(plan.task, folder, workers)
     first = checkpoint.step

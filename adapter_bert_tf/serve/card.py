@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from adapter_bert_tf.heads.span import CONTEXT, QUESTION
-from adapter_bert_tf.serve.requests import REQUEST, TASK, TEXT, TEXT_OPS, TEXT_PAIR
+from adapter_bert_tf.serve.requests import REQUEST, TASK, TASKS, TEXT, TEXT_OPS, TEXT_PAIR
 from adapter_bert_tf.serve.service import ServedTask, Service
 from adapter_bert_tf.serve.signatures import Signatures
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
@@ -72,8 +72,10 @@ _NOTES = (
     "  means that there is no second text.",
     "- `start` and `end` are the bytes of the UTF-8 context between which the answer is found. If",
     "  there is no answer, both are 0 and `answer` is empty.",
-    "- A request that names an unknown task is refused as a whole. If the server merges requests",
-    "  into batches, the other requests of the batch are refused with it.",
+    "- `error` says what is wrong with a row, or is empty. A row of an unknown task has no answer,",
+    "  and its neighbours have theirs.",
+    "- `all` answers for all tasks on texts, and `some` for those that `tasks` names, separated by",
+    "  commas. Layers that the tasks leave as they are in the base are computed once for a text.",
 )
 
 
@@ -127,6 +129,9 @@ def make_examples(service: Service) -> ExampleRequests:
         examples["answer"] = examples["serving_default"] = {**_names(service, asked), **questions}
     if others:
         examples["serving_default"] = {**_names(service, others), **_texts(others)}
+        alone = {name: values[:1] for name, values in _texts(others).items()}
+        examples["all"] = alone
+        examples["some"] = {**alone, TASKS: [",".join(task.name for task in others)]}
         examples["tokens"] = {**_names(service, others), **_tokens(service, len(others))}
     return examples
 

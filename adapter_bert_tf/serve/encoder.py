@@ -13,6 +13,7 @@ from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.adapter_layer import InputOf
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
+from adapter_bert_tf.serve.forks import Forks
 from adapter_bert_tf.serve.layers import (
     Adapters,
     Attention,
@@ -21,7 +22,7 @@ from adapter_bert_tf.serve.layers import (
     TaskAdapter,
     TaskLayerNorm,
 )
-from adapter_bert_tf.serve.rows import POSITIONS, Batch, Rows
+from adapter_bert_tf.serve.rows import Batch, Texts
 from adapter_bert_tf.serve.values import Values, served_width
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
 
@@ -47,6 +48,7 @@ class TaskEncoder(AdapterBertEncoder):
       adapter: The layers and sites at which some task has an adapter.
       forms: The forms of the adapters.
       form_of_task: Which of the forms each task has.
+      forks: Where tasks on one text, which are computed once until then, part.
       hidden_size: Width of the outputs.
       num_attention_heads: Heads of each layer.
       inner_dim: Width between the two feed-forward projections.
@@ -60,6 +62,7 @@ class TaskEncoder(AdapterBertEncoder):
         adapter: AdapterConfig | None,
         forms: Sequence[AdapterConfig],
         form_of_task: Sequence[int],
+        forks: Forks,
         *,
         hidden_size: int,
         num_attention_heads: int,
@@ -69,7 +72,7 @@ class TaskEncoder(AdapterBertEncoder):
     ):
         norms = Norms(values, hidden_size, norm_epsilon)
         adapters = Adapters(forms, form_of_task, values, norms, hidden_size) if adapter else None
-        shared = _Shared(Batch(num_attention_heads), norms, adapters, Attention())
+        shared = _Shared(Batch(num_attention_heads, forks), norms, adapters, Attention())
         # Keras allows no attribute to be set before its own __init__, which calls `make_block`.
         self.__dict__["_shared"] = shared
         with fast.switched(on=True):
@@ -91,30 +94,41 @@ class TaskEncoder(AdapterBertEncoder):
         internals.set_encoder_layers(self, replaced)
 
     def make_block(self, index: int) -> AdapterEncoderBlock:
-        return _TaskBlock(self._shared, **super().make_block(index).get_config())
+        return _TaskBlock(self._shared, index + 1, **super().make_block(index).get_config())
 
-    def encode(self, rows: Rows, output_range: int | None = None) -> tf.Tensor:
+    def encode(
+        self,
+        texts: Texts,
+        tasks: tf.Tensor,
+        row_texts: tf.Tensor,
+        output_range: int | None = None,
+    ) -> tf.Tensor:
         """Returns the tokens' outputs, `[tokens, width]`.
 
         Args:
-          rows: The batch.
+          texts: The texts of the batch.
+          tasks: Number of each row's task, `[rows]`, sorted.
+          row_texts: Number of each row's text, `[rows]`.
           output_range: 1 to compute only the first token of each row, `[rows, width]`.
         """
-        self._shared.batch.set(rows)
-        ids = rows.ids[None]
-        inputs = {IDS: ids, MASK: ids, SEGMENTS: rows.segments[None]}
-        return self(inputs, output_range=output_range)["sequence_output"][0]
+        batch = self._shared.batch
+        first = batch.start(texts, tasks, row_texts)
+        ids = first.ids[None]
+        inputs = {IDS: ids, MASK: ids, SEGMENTS: first.segments[None]}
+        outputs = self(inputs, output_range=output_range)["sequence_output"][0]
+        return batch.fork(self.num_layers + 1, outputs)
 
-    def encode_firsts(self, rows: Rows) -> tuple[tf.Tensor, tf.Tensor]:
+    def encode_firsts(
+        self, texts: Texts, tasks: tf.Tensor, row_texts: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the pooled outputs of the rows, `[rows, width]`, and those of first tokens."""
-        firsts = self.encode(rows, output_range=1)
+        firsts = self.encode(texts, tasks, row_texts, output_range=1)
         return self.pooler_layer(firsts), firsts
 
     def ensure_built(self, shared=None) -> None:
         if not self.built:
-            token = tf.ragged.constant([[0]], tf.int32)
-            names = (IDS, SEGMENTS, POSITIONS)
-            self.encode_firsts(Rows.line_up(dict.fromkeys(names, token), tf.zeros([1], tf.int32)))
+            zero, one = tf.zeros([1], tf.int32), tf.ones([1], tf.int32)
+            self.encode_firsts(Texts(zero, zero, zero, one), zero, zero)
 
 
 class _TaskBlock(AdapterEncoderBlock):
@@ -123,9 +137,9 @@ class _TaskBlock(AdapterEncoderBlock):
     # A server may have been built without XLA.
     compiles = False
 
-    def __init__(self, shared: _Shared, **kwargs):
+    def __init__(self, shared: _Shared, point: int, **kwargs):
         super().__init__(**kwargs)
-        self._shared = shared
+        self._shared, self._point = shared, point
 
     def replaced(self, layers):
         shared, attention = self._shared, layers["attention"].get_config()
@@ -156,11 +170,13 @@ class _TaskBlock(AdapterEncoderBlock):
 
     def call(self, inputs, output_range: int | None = None):
         """Calls the layer. An `output_range` of 1 means the first token of every row."""
-        if output_range is None:
-            return super().call(inputs)
         tokens, mask = inputs
-        firsts = tf.gather(tokens, self._shared.batch.rows.starts, axis=1)
-        self._shared.batch.keep_first_tokens()
+        batch = self._shared.batch
+        tokens = batch.fork(self._point, tokens[0])[None]
+        if output_range is None:
+            return super().call([tokens, mask])
+        firsts = tf.gather(tokens, batch.rows.starts, axis=1)
+        batch.keep_first_tokens()
         return super().call([firsts, tokens, mask])
 
 
@@ -173,7 +189,7 @@ class _Positions(layers.PositionEmbedding):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         table = internals.position_embeddings(self)
-        return tf.gather(table, self._batch.rows.positions)[None]
+        return tf.gather(table, self._batch.positions)[None]
 
 
 class _NoMask(tf_keras.layers.Layer):

@@ -63,6 +63,7 @@ def export(
     bert_config_file: str | None = None,
     vocab_file: str | None = None,
     do_lower_case: bool | None = None,
+    drop_layers: int = 0,
 ) -> str:
     """Exports task packs of one base as a SavedModel for TF Serving.
 
@@ -74,6 +75,8 @@ def export(
       bert_config_file: The base's configuration, if it is not beside the checkpoint.
       vocab_file: The base's vocabulary, if it is not beside the checkpoint.
       do_lower_case: Whether to lower-case the text. By default the base's files decide.
+      drop_layers: Number of the lowest layers in which the tasks do without their adapters and
+        LayerNorms, and so share the base's. Packs that were tuned with `adapter_drop` stay good.
 
     Returns:
       The version's folder.
@@ -90,10 +93,10 @@ def export(
         vocab_file,
         do_lower_case,
     )
-    return export_packs(base, folders, export_dir)
+    return export_packs(base, folders, export_dir, drop_layers)
 
 
-def export_packs(base: Base, packs: Sequence[str], export_dir: str) -> str:
+def export_packs(base: Base, packs: Sequence[str], export_dir: str, drop_layers: int = 0) -> str:
     """Exports task packs of one base.
 
     Args:
@@ -101,6 +104,7 @@ def export_packs(base: Base, packs: Sequence[str], export_dir: str) -> str:
       packs: The packs' folders.
       export_dir: The model's folder, in which the next version is made, or the folder of a version
         that does not exist yet.
+      drop_layers: Number of the lowest layers that the packs leave to the base.
 
     Returns:
       The version's folder.
@@ -109,11 +113,11 @@ def export_packs(base: Base, packs: Sequence[str], export_dir: str) -> str:
       `export_packs(find_base("minilm"), ["runs/sst2/pack"], "models/bert")`
     """
     version = find_version(export_dir)
-    _write(read_service(base, packs), version)
+    _write(read_service(base, packs, drop_layers=drop_layers), version)
     return version
 
 
-def add_packs(exported: str, packs: Sequence[str]) -> str:
+def add_packs(exported: str, packs: Sequence[str], drop_layers: int = 0) -> str:
     """Exports the tasks of a version together with more task packs, as the next version.
 
     Neither the base nor the packs of the tasks that are already there are needed.
@@ -121,13 +125,14 @@ def add_packs(exported: str, packs: Sequence[str]) -> str:
     Args:
       exported: The folder of a version.
       packs: The folders of the packs to add.
+      drop_layers: Number of the lowest layers that these packs leave to the base.
 
     Returns:
       The new version's folder.
     """
     version = _next_version(os.path.dirname(absolute(exported)))
     base, tasks = read_export(exported)
-    _write(read_service(base, packs, before=tasks), version)
+    _write(read_service(base, packs, tasks, drop_layers), version)
     return version
 
 

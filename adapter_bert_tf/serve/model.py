@@ -1,6 +1,5 @@
 """The model that computes many tasks on one base."""
 
-import dataclasses
 import functools
 
 import numpy as np
@@ -10,7 +9,9 @@ from adapter_bert_tf.encoder.arithmetic import dense
 from adapter_bert_tf.encoder.variables import is_layer_norm, variables_by_path
 from adapter_bert_tf.heads.text import TextForm
 from adapter_bert_tf.serve.encoder import TaskEncoder
-from adapter_bert_tf.serve.rows import Rows, TaskFunction, by_task, choose
+from adapter_bert_tf.serve.forks import Forks
+from adapter_bert_tf.serve.lineup import Lineup
+from adapter_bert_tf.serve.rows import TaskFunction, Texts, by_task, choose
 from adapter_bert_tf.serve.service import Service
 from adapter_bert_tf.serve.values import Values, to_served
 
@@ -28,6 +29,7 @@ class ServedModel:
             self.values,
             service.adapter_places(),
             *service.adapter_forms(),
+            Forks(service.first_points()),
             **service.base.config.encoder_arguments(),
         )
         self.encoder.ensure_built()
@@ -37,19 +39,18 @@ class ServedModel:
             variable.assign(values[path])
         self._forms, self._form_of_task = service.head_forms()
         # Signatures that need the same output share one function of the graph.
-        fields = [tf.TensorSpec([None], tf.int32)] * len(dataclasses.fields(Rows))
+        numbers = tf.TensorSpec([None], tf.int32)
+        signature = [Texts(*[numbers] * 4), numbers, numbers]
         self._firsts, self._tokens = (
-            tf.function(
-                lambda *fields, encode=encode: encode(Rows(*fields)), fields, autograph=False
-            )
+            tf.function(encode, signature, autograph=False)
             for encode in (self.encoder.encode_firsts, self.encoder.encode)
         )
 
-    def of_rows(self, rows: Rows, function: TaskFunction, width: int) -> tf.Tensor:
+    def of_rows(self, asked: Lineup, function: TaskFunction, width: int) -> tf.Tensor:
         """Computes the logits of each row, and returns what a function makes of them.
 
         Args:
-          rows: The batch.
+          asked: The batch.
           function: Takes a task's number and its logits, and returns a matrix of `width` columns.
           width: Width of the result.
         """
@@ -64,16 +65,16 @@ class ServedModel:
             ]
             return function(task, choose(self._form_of_task, task, branches))
 
-        encoded = self._firsts(*rows.fields())
+        rows, encoded = asked.rows(), self._firsts(*asked[:3])
         return by_task(encoded, rows.groups, rows.group_rows, head, width)
 
-    def of_tokens(self, rows: Rows, function: TaskFunction, width: int) -> tf.Tensor:
+    def of_tokens(self, asked: Lineup, function: TaskFunction, width: int) -> tf.Tensor:
         """Does the same with the logits of each token."""
 
         def head(task: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
             return function(task, self._dense(task, "output", tokens))
 
-        encoded = self._tokens(*rows.fields())
+        rows, encoded = asked.rows(), self._tokens(*asked[:3])
         return by_task((encoded,), rows.groups, rows.group_tokens, head, width)
 
     def _dense(self, task: tf.Tensor, layer: str, x: tf.Tensor) -> tf.Tensor:

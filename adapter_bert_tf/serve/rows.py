@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from adapter_bert_tf.text.inputs import IDS, SEGMENTS
-
-POSITIONS = "positions"
+from adapter_bert_tf.serve.forks import Forks
 
 # Takes a task's number and the part of each tensor that belongs to the task.
 TaskFunction = Callable[..., tf.Tensor]
@@ -21,95 +19,107 @@ TaskFunction = Callable[..., tf.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The rows of a batch, sorted by task, with their tokens concatenated.
+    """Rows sorted by task, with their tokens concatenated. A row is a task on a text.
 
     The rows of a task form a group. Because of the sorting, a group is a slice of the tokens.
 
     Args:
-      ids: Id of each token, `[tokens]`.
-      segments: Segment of each token.
-      positions: Position of each token in its row.
-      row_of: Row of each token.
+      tasks: Number of each row's task, `[rows]`.
+      texts: Number of each row's text.
+      lengths: Number of tokens of each row.
+      row_of: Row of each token, `[tokens]`.
       token_groups: Group of each token.
-      lengths: Number of tokens of each row, `[rows]`.
-      tasks: Number of each row's task.
-      order: Place of each row in the batch before sorting.
       groups: The task of each group, `[groups]`.
       group_rows: Number of rows of each group.
       group_tokens: Number of tokens of each group.
     """
 
-    ids: tf.Tensor
-    segments: tf.Tensor
-    positions: tf.Tensor
+    tasks: tf.Tensor
+    texts: tf.Tensor
+    lengths: tf.Tensor
     row_of: tf.Tensor
     token_groups: tf.Tensor
-    lengths: tf.Tensor
-    tasks: tf.Tensor
-    order: tf.Tensor
     groups: tf.Tensor
     group_rows: tf.Tensor
     group_tokens: tf.Tensor
 
     @classmethod
-    def line_up(cls, inputs: dict[str, tf.RaggedTensor], tasks: tf.Tensor) -> "Rows":
-        """Sorts and concatenates the rows of a batch.
+    def of(cls, tasks: tf.Tensor, texts: tf.Tensor, text_lengths: tf.Tensor) -> "Rows":
+        """Returns rows, given in the order of their tasks.
 
         Args:
-          inputs: Ids, segments and positions, `[rows, (tokens)]`.
           tasks: Number of each row's task, `[rows]`.
+          texts: Number of each row's text, `[rows]`.
+          text_lengths: Number of tokens of each text, `[texts]`.
         """
-        order = tf.argsort(tasks, stable=True)
-        ids, segments, positions = (
-            tf.gather(inputs[name], order) for name in (IDS, SEGMENTS, POSITIONS)
-        )
-        lengths = tf.cast(ids.row_lengths(), tf.int32)
-        tasks = tf.gather(tasks, order)
+        lengths = tf.gather(text_lengths, texts)
         groups, group_of, group_rows = tf.unique_with_counts(tasks)
-        row_of = tf.cast(ids.value_rowids(), tf.int32)
+        row_of = tf.repeat(tf.range(tf.size(lengths)), lengths)
         return cls(
-            ids=ids.flat_values,
-            segments=segments.flat_values,
-            positions=positions.flat_values,
+            tasks=tasks,
+            texts=texts,
+            lengths=lengths,
             row_of=row_of,
             token_groups=tf.gather(group_of, row_of),
-            lengths=lengths,
-            tasks=tasks,
-            order=order,
             groups=groups,
             group_rows=group_rows,
             group_tokens=tf.math.unsorted_segment_sum(lengths, group_of, tf.size(groups)),
         )
-
-    def fields(self) -> list[tf.Tensor]:
-        """Returns the arguments of the constructor."""
-        return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
     @property
     def starts(self) -> tf.Tensor:
         """Index of each row's first token, `[rows]`."""
         return tf.cumsum(self.lengths, exclusive=True)
 
-    def first_tokens(self) -> "Rows":
-        """Returns the same rows with only the first token of each."""
-        ids, segments, positions, groups = (
-            tf.gather(each, self.starts)
-            for each in (self.ids, self.segments, self.positions, self.token_groups)
-        )
-        return dataclasses.replace(
-            self,
-            ids=ids,
-            segments=segments,
-            positions=positions,
-            row_of=tf.range(tf.size(ids)),
-            token_groups=groups,
-            lengths=tf.ones_like(self.lengths),
-            group_tokens=self.group_rows,
-        )
+    def steps(self) -> tf.Tensor:
+        """Returns how many tokens of its row stand before each token, `[tokens]`."""
+        return tf.range(tf.size(self.row_of)) - tf.gather(self.starts, self.row_of)
 
-    def in_order(self, rows: tf.Tensor) -> tf.Tensor:
-        """Returns `[rows, ...]` in the order that the rows had before sorting."""
-        return tf.gather(rows, tf.math.invert_permutation(self.order))
+    def tokens_of(self, starts: tf.Tensor) -> tf.Tensor:
+        """Returns where tokens are that are concatenated in another way, `[tokens]`.
+
+        Args:
+          starts: Where the first token of each row is there, `[rows]`.
+        """
+        return tf.gather(starts, self.row_of) + self.steps()
+
+
+def merge_rows(tasks: tf.Tensor, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Sorts rows by task, and merges rows of the same task and text.
+
+    Args:
+      tasks: Number of each row's task, `[rows]`.
+      texts: Number of each row's text, `[rows]`.
+
+    Returns:
+      The tasks and the texts of the merged rows, and the merged row of each row.
+    """
+    # No number of tasks and texts that fits into the memory lets such a key overflow.
+    count = tf.cast(tf.reduce_max(tf.concat([texts, [0]], 0)) + 1, tf.int64)
+    keys = tf.cast(tasks, tf.int64) * count + tf.cast(texts, tf.int64)
+    order = tf.argsort(keys, stable=True)
+    merged, row_of = tf.unique(tf.gather(keys, order))
+    return (
+        tf.cast(merged // count, tf.int32),
+        tf.cast(merged % count, tf.int32),
+        tf.gather(row_of, tf.math.invert_permutation(order)),
+    )
+
+
+class Texts(NamedTuple):
+    """The different texts of a batch, with their tokens concatenated.
+
+    Args:
+      ids: Id of each token, `[tokens]`.
+      segments: Segment of each token.
+      positions: Position of each token in its text.
+      lengths: Number of tokens of each text, `[texts]`.
+    """
+
+    ids: tf.Tensor
+    segments: tf.Tensor
+    positions: tf.Tensor
+    lengths: tf.Tensor
 
 
 def by_task(
@@ -236,32 +246,81 @@ class Batch:
 
     Args:
       heads: Number of attention heads.
+      forks: Where rows of tasks on one text, which are computed once until then, part.
 
     Attributes:
       rows: The rows, with the tokens for which the layers compute outputs.
       queries: The padded places of these tokens.
       places: The place in `queries` of each head of these tokens, `[tokens, heads]`.
       keys: The padded places of all tokens.
+      positions: The position of each token of the first layer.
     """
 
     rows: Rows
     queries: Padded
     places: tf.Tensor
     keys: Padded
+    positions: tf.Tensor
 
-    def __init__(self, heads: int):
-        self._heads = heads
+    def __init__(self, heads: int, forks: Forks):
+        self._heads, self._forks = heads, forks
 
-    def set(self, rows: Rows) -> None:
-        """Starts a call with these rows."""
+    def start(self, texts: Texts, tasks: tf.Tensor, row_texts: tf.Tensor) -> Texts:
+        """Starts a call.
+
+        Args:
+          texts: The texts.
+          tasks: Number of each row's task, `[rows]`.
+          row_texts: Number of each row's text, `[rows]`.
+
+        Returns:
+          The tokens of the rows that are computed first.
+        """
+        self._asked, self._lengths = (tasks, row_texts), texts.lengths
+        self._regroup(0)
+        starts = tf.gather(tf.cumsum(texts.lengths, exclusive=True), self.rows.texts)
+        tokens = self.rows.tokens_of(starts)
+        ids, segments, self.positions = (tf.gather(each, tokens) for each in texts[:3])
+        return Texts(ids, segments, self.positions, self.rows.lengths)
+
+    def fork(self, point: int, tokens: tf.Tensor) -> tf.Tensor:
+        """Hands the tokens on to the rows of the tasks that begin to differ at a point.
+
+        Args:
+          point: The point, as in `Forks`.
+          tokens: The tokens before, `[tokens, width]`.
+
+        Returns:
+          The tokens of all rows from here on.
+        """
+        if point not in self._forks.stand_ins:
+            return tokens
+        before, row_before = self.rows, self._row_of
+        self._regroup(point)
+        # Any of the rows that a row stands for was in the same row before.
+        asked = tf.range(tf.size(row_before))
+        any_asked = tf.math.unsorted_segment_min(asked, self._row_of, tf.size(self.rows.tasks))
+        starts = tf.gather(before.starts, tf.gather(row_before, any_asked))
+        return tf.gather(tokens, self.rows.tokens_of(starts))
+
+    def keep_first_tokens(self) -> None:
+        """Makes the layers compute only the first token of each row from here on."""
+        self._lengths = tf.ones_like(self._lengths)
+        self._compute(Rows.of(self.rows.tasks, self.rows.texts, self._lengths))
+
+    def _regroup(self, point: int) -> None:
+        tasks, texts = self._asked
+        stand_ins = self._forks.stand_ins[point]
+        if stand_ins == list(range(len(stand_ins))):
+            # No task stands for another one any more, and the rows are merged already.
+            self._row_of = tf.range(tf.size(tasks))
+        else:
+            tasks, texts, self._row_of = merge_rows(tf.gather(stand_ins, tasks), texts)
+        rows = Rows.of(tasks, texts, self._lengths)
         self._order = tf.argsort(rows.lengths, stable=True)
         self._starts = tf.gather(rows.starts, self._order)
         self._compute(rows)
         self.keys = self.queries
-
-    def keep_first_tokens(self) -> None:
-        """Makes the layers compute only the first token of each row from here on."""
-        self._compute(self.rows.first_tokens())
 
     def _compute(self, rows: Rows) -> None:
         lengths = tf.gather(rows.lengths, self._order)
@@ -273,6 +332,5 @@ class Batch:
         _, padded = _pad(lengths)
         starts = tf.cumsum(padded, exclusive=True) * self._heads
         rank = tf.gather(tf.math.invert_permutation(self._order), rows.row_of)
-        step = tf.range(tf.size(rows.ids)) - tf.gather(rows.starts, rows.row_of)
         heads = tf.range(self._heads) * tf.gather(padded, rank)[:, None]
-        return (tf.gather(starts, rank) + step)[:, None] + heads
+        return (tf.gather(starts, rank) + rows.steps())[:, None] + heads

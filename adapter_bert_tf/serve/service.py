@@ -10,7 +10,12 @@ from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import make_encoder
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
-from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variables_by_path
+from adapter_bert_tf.encoder.variables import (
+    is_adapter,
+    is_layer_norm,
+    layer_of,
+    variables_by_path,
+)
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.files import absolute
 from adapter_bert_tf.heads.head import Head
@@ -64,6 +69,27 @@ class ServedTask:
     def asks(self) -> bool:
         """Whether it answers questions about texts, instead of classifying texts."""
         return self.head.signature != Head.signature
+
+    def without_lowest(self, layers: int) -> "ServedTask":
+        """Returns the task with the base's own lowest layers: see `tuning/adapter_drop.py`.
+
+        The LayerNorm of the embeddings, which stands below them, is then the base's too.
+        """
+        if not layers:
+            return self
+        if self.changes_base():
+            raise UserError(f"--drop_layers={layers}: {self.name} changes the base itself")
+        kept = {
+            path: value
+            for path, value in self.tensors.items()
+            if path.startswith("head/") or (layer_of(path) or 0) >= layers
+        }
+        adapter = self.pack.adapter
+        if adapter:
+            adapted = {layer_of(path) or 0 for path in kept if is_adapter(path)}
+            adapter = dataclasses.replace(adapter, layers=tuple(adapted))
+        pack = dataclasses.replace(self.pack, adapter=adapter, variables=sorted(kept))
+        return dataclasses.replace(self, pack=pack, tensors=kept)
 
     def changes_base(self) -> bool:
         """Returns whether it changes more of the base than the LayerNorms."""
@@ -124,6 +150,21 @@ class Service:
         forms = list(dict.fromkeys(form for form in of_tasks if form))
         return forms, [forms.index(form) if form else 0 for form in of_tasks]
 
+    def first_points(self) -> list[int]:
+        """Returns the first point at which each task differs from the base: see `Forks`."""
+        heads = self.base.config.num_layers + 1
+        return [
+            min((_point(path) for path in task.tensors if self._changes(task, path)), default=heads)
+            for task in self.tasks
+        ]
+
+    def _changes(self, task: ServedTask, path: str) -> bool:
+        """Whether a task computes something else than the base because of a variable."""
+        if is_adapter(path):
+            # An adapter whose last product is 0 adds nothing.
+            return "/up/" in path and bool(task.tensors[path].any())
+        return is_layer_norm(path) and not np.array_equal(task.tensors[path], self.values[path])
+
     def head_forms(self) -> tuple[list[TextForm], list[int]]:
         """Returns the forms of the heads on texts, and which of them each task has."""
         heads = [task.pack.make_head() for task in self.tasks]
@@ -143,6 +184,12 @@ class Service:
         )
 
 
+def _point(path: str) -> int:
+    """Returns the point of a variable of the encoder, as `Forks` counts them."""
+    layer = layer_of(path)
+    return 0 if layer is None else layer + 1
+
+
 def _refuse_changed_base(task: ServedTask) -> None:
     if task.changes_base():
         raise UserError(
@@ -151,14 +198,25 @@ def _refuse_changed_base(task: ServedTask) -> None:
         )
 
 
-def read_service(base: Base, folders: Sequence[str], before: Sequence[ServedTask] = ()) -> Service:
+def read_service(
+    base: Base,
+    folders: Sequence[str],
+    before: Sequence[ServedTask] = (),
+    drop_layers: int = 0,
+) -> Service:
     """Reads task packs onto the base that they were tuned on.
 
     Args:
       base: The base, from `find_base`.
       folders: The packs' folders.
       before: Tasks of an earlier export, to which the packs are added.
+      drop_layers: Number of the lowest layers that the packs leave to the base.
     """
+    if not 0 <= drop_layers <= base.config.num_layers:
+        raise UserError(
+            f"--drop_layers={drop_layers}: expected 0 to {base.config.num_layers}, "
+            "the number of layers of the base"
+        )
     for task in before:
         _refuse_changed_base(task)
     encoders: dict[AdapterConfig | None, AdapterBertEncoder] = {}
@@ -179,7 +237,7 @@ def read_service(base: Base, folders: Sequence[str], before: Sequence[ServedTask
         taken = {task.name for task in tasks}
         # Tasks on your own files are named after the file, so several may have the same name.
         name = pack.task if pack.task and pack.task not in taken else _name_of(folder)
-        tasks.append(ServedTask(name, pack, tensors))
+        tasks.append(ServedTask(name, pack, tensors).without_lowest(drop_layers))
         if tasks[-1].changes_base():
             values |= {path: tensors[path] for path in tensors.keys() & values.keys()}
     return Service(base, values, tuple(tasks))

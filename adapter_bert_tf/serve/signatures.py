@@ -8,12 +8,23 @@ import tensorflow as tf
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import HEADS
 from adapter_bert_tf.serve.model import ServedModel
-from adapter_bert_tf.serve.requests import REQUEST, TASK, Request, Requests, of_one_size
-from adapter_bert_tf.serve.rows import Rows, concat_loop
+from adapter_bert_tf.serve.requests import (
+    REQUEST,
+    TASK,
+    TASKS,
+    Asked,
+    Request,
+    Requests,
+    of_one_size,
+    string_specs,
+)
+from adapter_bert_tf.serve.rows import concat_loop
 from adapter_bert_tf.serve.service import Service
 from adapter_bert_tf.text.inputs import IDS
 
 Signatures = dict[str, tf.types.experimental.ConcreteFunction]
+
+ERROR = "error"
 
 # A long text may have thousands of windows. This many are computed at a time.
 _TOGETHER = 32
@@ -40,22 +51,36 @@ def _text_signatures(service: Service, model: ServedModel, numbers: Sequence[int
 
     @tf.function(autograph=False)
     def texts(**request: tf.Tensor) -> dict[str, tf.Tensor]:
-        return answers(requests.rows_of_texts(request))
+        return answers(requests.read_texts(request))
 
     @tf.function(autograph=False)
     def tokens(**request: tf.Tensor) -> dict[str, tf.Tensor]:
-        return answers(requests.rows_of_tokens(request))
+        return answers(requests.read_tokens(request))
 
+    @tf.function(autograph=False)
+    def all_tasks(**request: tf.Tensor) -> dict[str, tf.Tensor]:
+        asked, names = requests.read_texts_for_all(request)
+        found = {
+            name: tf.reshape(values, [-1, len(numbers), *values.shape[1:]])
+            for name, values in answers(asked).items()
+        }
+        return {TASK: names, **found}
+
+    alone = requests.texts_alone_specs()
     return {
         Head.signature: texts.get_concrete_function(**requests.text_specs()),
         "tokens": tokens.get_concrete_function(**requests.token_specs()),
+        "all": all_tasks.get_concrete_function(**alone),
+        # A signature can't have an input that may be left out.
+        "some": all_tasks.get_concrete_function(**alone, **string_specs(TASKS)),
     }
 
 
 class _TextAnswers:
     """Computes the answers to rows of texts, whose tasks may be of different kinds.
 
-    A row has the outputs of its task's kind. Outputs that only other kinds have are 0 or "".
+    A row has the outputs of its task's kind. Outputs that only other kinds have are 0 or "", and so
+    are all outputs of a row that is refused, except for its error.
     """
 
     def __init__(self, service: Service, model: ServedModel):
@@ -65,7 +90,7 @@ class _TextAnswers:
         self._kinds = [kind for kind in self._kinds if kind.signature == Head.signature]
         self._is_kind = [[task.head is kind for task in service.tasks] for kind in self._kinds]
 
-    def __call__(self, rows: Rows) -> dict[str, tf.Tensor]:
+    def __call__(self, asked: Asked) -> dict[str, tf.Tensor]:
         columns = self._labels.shape[1]
 
         def activate(task: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -73,16 +98,17 @@ class _TextAnswers:
             values = self._choose(task, [kind.activate(logits) for kind in self._kinds])
             return tf.pad(values, [[0, 0], [0, columns - tf.shape(values)[1]]])
 
-        values = self._model.of_rows(rows, activate, width=columns)
-        values, tasks = rows.in_order(values), rows.in_order(rows.tasks)
+        lineup = asked.lineup
+        values = lineup.in_order(self._model.of_rows(lineup, activate, width=columns))
+        tasks = lineup.in_order(lineup.tasks)
         labels = tf.gather(self._labels, tasks)
         answers: dict[str, tf.Tensor] = {}
         for kind, is_kind in zip(self._kinds, self._is_kind, strict=True):
-            chosen = tf.gather(is_kind, tasks)
+            chosen = tf.gather(is_kind, tasks) & ~asked.refused
             for name, answer in kind.answers(values, labels).items():
                 others = answers.get(name, tf.zeros_like(answer))
                 answers[name] = tf.where(_like(chosen, answer), answer, others)
-        return answers
+        return {**answers, ERROR: asked.errors}
 
     def _choose(self, task: tf.Tensor, values: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the one of `values` that belongs to the task's kind."""
@@ -110,10 +136,22 @@ def _own_signature(
 
     @tf.function(autograph=False)
     def respond(**request: tf.Tensor) -> dict[str, tf.Tensor]:
-        checked = of_one_size(request)
-        return answer(checked, requests.tasks_of(checked, kind.request[0]))
+        request = of_one_size(request)
+        tasks, errors = requests.find_tasks(request, kind.request[0])
+        refused = errors != ""
+        for name in kind.request:
+            request[name] = tf.where(refused, "", request[name])
+            is_empty = ~refused & (tf.strings.strip(request[name]) == "")
+            errors = tf.where(is_empty, f"{name}: is empty", errors)
+        found = answer(request, tasks)
+        found = {
+            name: tf.where(_like(refused, values), tf.zeros_like(values), values)
+            for name, values in found.items()
+        }
+        return {**found, ERROR: errors}
 
-    return respond.get_concrete_function(**requests.string_specs(*kind.request))
+    specs = {**string_specs(*kind.request), **requests.task_spec()}
+    return respond.get_concrete_function(**specs)
 
 
 def _logits_of(model: ServedModel, requests: Requests) -> Callable:
@@ -123,10 +161,10 @@ def _logits_of(model: ServedModel, requests: Requests) -> Callable:
         def part(number: tf.Tensor) -> tf.Tensor:
             chosen = slice(number * _TOGETHER, (number + 1) * _TOGETHER)
             some = {name: values[chosen] for name, values in inputs.items()}
-            rows = requests.line_up(some, tasks[chosen])
-            logits = model.of_tokens(rows, lambda _, logits: logits, width)
-            by_row = tf.RaggedTensor.from_row_lengths(logits, rows.lengths)
-            return rows.in_order(by_row).flat_values
+            lineup = requests.line_up(some, tasks[chosen])
+            logits = model.of_tokens(lineup, lambda _, logits: logits, width)
+            by_row = tf.RaggedTensor.from_row_lengths(logits, lineup.rows().lengths)
+            return lineup.in_order(by_row).flat_values
 
         count = (tf.size(tasks) + _TOGETHER - 1) // _TOGETHER
         flat = concat_loop(part, count, width)

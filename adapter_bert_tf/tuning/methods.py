@@ -87,19 +87,32 @@ class Tuning:
     )
     from_layer: int = option(
         0,
-        "Train no adapters and LayerNorms below this layer; the backward pass ends there.",
+        "Train no adapters and LayerNorms below this layer; the backward pass ends there. By "
+        "default it is the lowest of --adapter_layers.",
         aliases=("train_from_layer",),
+        limits=whole(0, MOST_LAYERS),
+    )
+    adapter_drop: int = option(
+        0,
+        "Let the adapters and LayerNorms of the lowest layers fall back to the base, in each step "
+        "of up to so many layers: the task then stays good without them.",
         limits=whole(0, MOST_LAYERS),
     )
 
     def __post_init__(self):
         options.check_fields(self, "tuning")
+        if self.adapter_drop and self.method != "adapters":
+            raise UserError(f"--adapter_drop: --tuning={self.method} has no adapters")
 
     def check(self, num_layers: int, has_adapters: bool) -> None:
         """Refuses a method that does not fit an encoder."""
         if self.method == "adapters" and not has_adapters:
             raise UserError("tuning method 'adapters' needs an encoder with adapters")
-        for name, value in (("k", self.k), ("from_layer", self.from_layer + 1)):
+        for name, value in (
+            ("k", self.k),
+            ("from_layer", self.from_layer + 1),
+            ("adapter_drop", self.adapter_drop + 1),
+        ):
             if value > num_layers:
                 raise UserError(f"tuning {name} is beyond the {num_layers} layers of the encoder")
 

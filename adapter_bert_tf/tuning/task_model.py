@@ -1,5 +1,6 @@
 """The Keras model of a task: an encoder, a head on it, and what of them is trained."""
 
+import contextlib
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -10,6 +11,7 @@ from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import variables_by_path
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
+from adapter_bert_tf.tuning.adapter_drop import AdapterDrop
 from adapter_bert_tf.tuning.methods import Tuning
 
 # Nothing in a step needs AutoGraph, and converting all of Model Garden's layers takes seconds.
@@ -31,6 +33,10 @@ class TaskModel(tf_keras.Model):
       head: The task's head.
       tuning: The tuning method.
 
+    Attributes:
+      drop: What lets layers fall back in a step, if the tuning has `adapter_drop`; it is made
+        before the first step.
+
     Example:
       ```
       model = TaskModel(load_encoder("minilm"), ClassificationHead(classes=2))
@@ -50,6 +56,7 @@ class TaskModel(tf_keras.Model):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
+        self.drop: AdapterDrop | None = None
         self.encoder = encoder
         self.encoder.ensure_built()
         self.tuning = tuning
@@ -148,6 +155,7 @@ class TaskModel(tf_keras.Model):
     def make_train_function(self, force=False):
         # Before the step is traced: a step that creates variables is traced twice.
         self.build_optimizer()
+        self.build_drop()
         return super().make_train_function(force)
 
     def build_optimizer(self) -> None:
@@ -155,6 +163,18 @@ class TaskModel(tf_keras.Model):
         # Outside of the scope, all devices would share the moments, and each would update them.
         with self.distribute_strategy.scope():
             self.optimizer.build(self.trainable_variables)
+
+    def build_drop(self) -> None:
+        """Lets layers fall back in steps, if the tuning says so and nothing has done it yet."""
+        most = self.tuning.adapter_drop
+        if most and (self.drop is None or self.drop.most != most):
+            with self.distribute_strategy.scope():
+                self.drop = AdapterDrop(self.encoder, most)
+
+    def _dropping(self) -> contextlib.AbstractContextManager:
+        if self.drop is None or not self.tuning.adapter_drop:
+            return contextlib.nullcontext()
+        return self.drop.dropping(self.optimizer.iterations)
 
     @_unconverted
     def test_step(self, data):
@@ -173,7 +193,8 @@ class TaskModel(tf_keras.Model):
         inputs, labels, weights = tf_keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.trainable_variables)
-            outputs = self(inputs, training=True)
+            with self._dropping():
+                outputs = self(inputs, training=True)
             loss = self.compute_loss(inputs, labels, outputs, weights)
         gradients = self.optimizer.compute_gradients(loss, self.trainable_variables, tape)
         # Some variables have no gradient: the pooler under a span head, the bias of the last

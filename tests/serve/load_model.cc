@@ -50,16 +50,18 @@ int main(int argc, char** argv) {
   }
   std::vector<Tensor> outputs;
   status = bundle.session->Run(
-      inputs, {signature.outputs().at("label").name(), signature.outputs().at("probabilities").name()},
+      inputs,
+      {signature.outputs().at("label").name(), signature.outputs().at("error").name(),
+       signature.outputs().at("probabilities").name()},
       {}, &outputs);
   if (!status.ok()) {
     std::cout << "error: " << status.message() << std::endl;
     return 0;
   }
-  const auto probabilities = outputs[1].matrix<float>();
+  const auto probabilities = outputs[2].matrix<float>();
   std::cout.precision(9);
   for (int64_t row = 0; row < probabilities.dimension(0); ++row) {
-    std::cout << outputs[0].flat<tstring>()(row);
+    std::cout << outputs[0].flat<tstring>()(row) << '\t' << outputs[1].flat<tstring>()(row);
     for (int64_t i = 0; i < probabilities.dimension(1); ++i) std::cout << '\t' << probabilities(row, i);
     std::cout << '\n';
   }

@@ -122,7 +122,8 @@ def test_a_pack_of_an_older_version_is_added_to_an_export_of_it(tmp_path):
     added = add_packs(str(version), [str(FOLDER / "before" / "pack")])
     old = json.loads((FOLDER / "before" / "answers.json").read_text())
     found = ask(load(added)["serving_default"], **old["request"])
-    assert found.keys() == old["answers"].keys()
+    assert found.keys() == old["answers"].keys() | {"error"}
+    assert not found["error"].any()
     for name, values in old["answers"].items():
         if name == "label":
             assert [label.decode() for label in found[name]] == values
@@ -342,9 +343,12 @@ def test_a_program_without_python_gets_the_same_answers(exported, tmp_path):
     answers = ask(load(exported)["serving_default"], **request)
     rows = list(zip(*request.values(), strict=True))
     for row, line in enumerate(run(rows)):
-        label, *probabilities = line.split("\t")
+        label, error, *probabilities = line.split("\t")
+        assert not error
         assert label == answers["label"][row].decode()
         np.testing.assert_allclose(
             np.array(probabilities, np.float32), answers["probabilities"][row], atol=1e-6
         )
-    assert "[unknown task] [three] [known are one, two, value]" in run([("three", "w1", "")])[0]
+    refused, answered = run([("three", "w1", ""), ("one", "w1", "")])
+    assert refused.startswith("\tunknown task 'three'; known are one, two, value\t0\t")
+    assert answered.startswith("one-")

@@ -1,4 +1,4 @@
-"""Whatever is asked, there is an answer or a clear error, and the next one is not harmed."""
+"""Whatever is asked, there is an answer or a clear error, and no other row is harmed."""
 
 import numpy as np
 import pytest
@@ -64,6 +64,7 @@ def test_no_rows_are_answered_with_none(text):
         "label": 0,
         "score": 0,
         "probabilities": 0,
+        "error": 0,
     }
 
 
@@ -77,6 +78,7 @@ def test_a_single_task_answers_no_rows_with_none(bert, packs, tmp_path):
     ):
         assert answers["probabilities"].shape == (0, 2)
         assert answers["label"].shape == answers["score"].shape == (0,)
+    assert ask(signatures["all"], text=[])["probabilities"].shape == (0, 1, 2)
     assert signatures["tasks"](request=tf.zeros([0], tf.string))["task"].shape == (0, 1)
 
 
@@ -94,8 +96,6 @@ def test_a_thousand_rows_of_very_different_lengths_are_answered_as_alone(text):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"task": ["single", "pear"]}, r"unknown task\] \[pear\] \[known are single, pair"),
-        ({"task": ["", "pair"]}, "unknown task"),
         ({"text_pair": ["w1"]}, "different numbers of rows"),
         ({"text": ["w1", "w2", "w3"]}, "different numbers of rows"),
     ],
@@ -105,31 +105,84 @@ def test_a_request_that_makes_no_sense_is_refused(text, changes, told):
         ask(text, **{**GOOD, **changes})
 
 
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        ({"task": "pear"}, "unknown task 'pear'; known are pair, single"),
+        ({"task": ""}, "unknown task ''; known are pair, single"),
+        ({"task": b"\xff\xfe"}, "unknown task '\ufffd\ufffd'; known are pair, single"),
+        ({"task": "é" * 100}, f"unknown task '{'é' * 60}'; known are pair, single"),
+    ],
+)
+def test_a_row_that_makes_no_sense_has_an_error_and_its_neighbours_their_answers(text, bad, told):
+    good = {name: values * 2 for name, values in GOOD.items()}
+    rows = {name: values.copy() for name, values in good.items()}
+    for name, value in bad.items():
+        rows[name][1] = value
+    wanted, found = ask(text, **good), ask(text, **rows)
+    assert [error.decode() for error in found["error"]] == ["", told, "", ""]
+    assert not found["probabilities"][1].any()
+    assert (found["label"][1], found["score"][1]) == (b"", 0)
+    others = [0, 2, 3]
+    assert found["label"][others].tolist() == wanted["label"][others].tolist()
+    for name in ("score", "probabilities"):
+        np.testing.assert_allclose(found[name][others], wanted[name][others], atol=1e-6)
+
+
+def test_rows_that_all_make_no_sense_are_answered_with_errors(text):
+    found = ask(text, task=["x", "y"], text=["w1", "w2"], text_pair=["", ""])
+    assert all(error.startswith(b"unknown task") for error in found["error"])
+    assert not found["score"].any()
+
+
 def test_a_row_without_a_pair_is_encoded_without_one(bert, packs, text):
     alone = ask(serve(bert, packs[:1])["serving_default"], text=["w1 w2"])
     mixed = ask(text, task=["pair", "single"], text=["w3", "w1 w2"], text_pair=["w4", "w5 w6"])
     np.testing.assert_allclose(mixed["probabilities"][1], alone["probabilities"][0], atol=1e-6)
 
 
+def _ask_tokens(signatures, ids: list, mask: list, segments: list | None = None) -> dict:
+    return ask(
+        signatures["tokens"],
+        task=["single", "pair"],
+        input_word_ids=np.reshape(ids, [2, -1]),
+        input_mask=np.reshape(mask, [2, -1]),
+        input_type_ids=np.reshape(segments or np.zeros_like(ids), [2, -1]),
+    )
+
+
 @pytest.mark.parametrize(
-    ("ids", "mask", "told"),
+    ("ids", "mask", "segments", "told"),
     [
-        ([[2, 5, 3], [2, 3, 0]], [[1, 1, 1], [0, 0, 0]], "input_mask: a row of zeros"),
-        ([[2] * 33, [3] * 33], [[1] * 33] * 2, "more than 32 tokens"),
-        ([[2, 99, 3], [2, 5, 3]], [[1, 1, 1]] * 2, "99"),
-        ([[2, -1, 3], [2, 5, 3]], [[1, 1, 1]] * 2, "-1"),
-        ([[], []], [[], []], "input_mask: a row of zeros"),
+        ([2, 3, 0], [0, 0, 0], [0, 0, 0], "input_mask: a row of zeros"),
+        ([2] * 33, [1] * 33, [0] * 33, "input_word_ids: more than 32 tokens"),
+        ([2, 99, 3], [1, 1, 1], [0, 0, 0], "input_word_ids: expected 0 to 49"),
+        ([2, -1, 3], [1, 1, 1], [0, 0, 0], "input_word_ids: expected 0 to 49"),
+        ([2, 5, 3], [1, 1, 1], [0, 2, 0], "input_type_ids: expected 0 to 1"),
     ],
 )
-def test_tokens_that_make_no_sense_are_refused(signatures, ids, mask, told):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=told):
-        ask(
-            signatures["tokens"],
-            task=["single", "pair"],
-            input_word_ids=np.reshape(ids, [2, -1]),
-            input_mask=np.reshape(mask, [2, -1]),
-            input_type_ids=np.zeros_like(np.reshape(ids, [2, -1])),
-        )
+def test_tokens_that_make_no_sense_have_an_error(signatures, ids, mask, segments, told):
+    good = [2, 5, 3, *[0] * (len(ids) - 3)], [1, 1, 1, *[0] * (len(ids) - 3)]
+    wanted = _ask_tokens(signatures, [good[0]] * 2, [good[1]] * 2)
+    assert wanted["error"].tolist() == [b"", b""]
+    found = _ask_tokens(signatures, [good[0], ids], [good[1], mask], [[0] * len(ids), segments])
+    assert [error.decode() for error in found["error"]] == ["", told]
+    np.testing.assert_allclose(found["probabilities"][0], wanted["probabilities"][0], atol=1e-6)
+    assert not found["probabilities"][1].any()
+
+
+def test_tokens_of_no_columns_or_different_ones(signatures):
+    found = _ask_tokens(signatures, [[], []], [[], []])
+    assert found["error"].tolist() == [b"input_mask: a row of zeros"] * 2
+    with pytest.raises(tf.errors.InvalidArgumentError, match="different shapes"):
+        _ask_tokens(signatures, [[2, 3]] * 2, [[1, 1]] * 2, [[0]] * 2)
+
+
+def test_ids_that_are_not_marked_do_not_matter(signatures):
+    wanted = _ask_tokens(signatures, [[2, 5, 3, 0]] * 2, [[1, 1, 1, 0]] * 2)
+    found = _ask_tokens(signatures, [[2, 5, 3, 999]] * 2, [[1, 1, 1, 0]] * 2)
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(found[name], values)
 
 
 def test_an_empty_second_text_is_none_as_in_training(bert, tmp_path):
@@ -138,3 +191,5 @@ def test_an_empty_second_text_is_none_as_in_training(bert, tmp_path):
     answers = ask(serve(bert, [pack])["serving_default"], text=texts, text_pair=pairs)
     expected = [found.probabilities for found in load_task(pack).predict(texts, pairs)]
     np.testing.assert_allclose(answers["probabilities"], expected, atol=1e-6)
+    told = b"text_pair: is empty, but pair is about two texts"
+    assert answers["error"].tolist() == [told, told, b""]

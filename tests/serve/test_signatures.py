@@ -101,6 +101,7 @@ def test_hostile_texts_are_answered_and_rows_are_alone(bert, tmp_path):
     questions = ["w1", "w2", "", "w3 " * 100, "\0", "w4", "w5", "w6"]
     together = _ask(answer, questions, contexts)
     assert together["answer"][1] == together["answer"][2] == b""
+    assert together["error"].tolist()[:4] == [b"", b"context: is empty", b"context: is empty", b""]
     for row, (question, context) in enumerate(zip(questions, contexts, strict=True)):
         alone = _ask(answer, [question], [context])
         assert alone["answer"][0] == together["answer"][row]
@@ -125,8 +126,18 @@ def test_questions_and_classes_in_one_export(bert, tmp_path):
     squad = _ask(alone["answer"], questions[:2], contexts[:2])
     assert found["answer"][:2].tolist() == squad["answer"].tolist()
     np.testing.assert_allclose(found["score"][:2], squad["score"], atol=1e-5)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="known are squad, other"):
-        _ask(signatures["answer"], ["w1"], ["w2"], task=["a"])
+    mixed = _ask(signatures["answer"], questions, contexts, task=["a", "squad", "other", "b"])
+    assert mixed["error"].tolist() == [
+        b"a: ask the signature serving_default",
+        b"",
+        b"",
+        b"unknown task 'b'; known are other, squad",
+    ]
+    for name in ("answer", "score", "start", "end"):
+        assert not mixed[name][[0, 3]].any()
+        assert mixed[name][1:3].tolist() == found[name][1:3].tolist()
+    texts = ask(signatures["serving_default"], text=TEXTS[:2], task=["squad", "a"])
+    assert texts["error"].tolist() == [b"squad: ask the signature answer", b""]
     answers = ask(signatures["serving_default"], text=TEXTS, task=["a"] * len(TEXTS))
     np.testing.assert_allclose(answers["probabilities"], expected(bert, packs[0]), atol=1e-5)
 
