@@ -86,3 +86,12 @@ def read_json_object(path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{path}: expected a JSON object, not {type(value).__name__}")
     return value
+
+
+def byte_size(size: float) -> str:
+    """Returns a number of bytes for people, such as `9.7 MB`."""
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} GB"

@@ -10,17 +10,16 @@ Of a model with several exported versions, the newest one is shown.
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from adapter_bert_tf import entry, options
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.files import read_json_object
+from adapter_bert_tf.files import byte_size
 from adapter_bert_tf.pack.pack import (
     DESCRIPTION,
     Pack,
-    parse_description,
     read_description,
     read_shapes,
 )
@@ -31,7 +30,7 @@ from adapter_bert_tf.run.settings import (
     SquadSettings,
     option_sets,
 )
-from adapter_bert_tf.serve import DESCRIPTION_FILE
+from adapter_bert_tf.serve.described import find_export, read_described
 from adapter_bert_tf.tuning.methods import Tuning
 
 Line = tuple[str, str]
@@ -56,7 +55,7 @@ def _main(path: str) -> None:
 
 def _describe(path: str) -> Iterator[Line]:
     """Yields what there is to say about `path`. Only a BERT needs TensorFlow."""
-    version = _newest_version(path)
+    version = find_export(path)
     if os.path.exists(os.path.join(path, DESCRIPTION)):
         return _show_pack(path)
     if version is not None:
@@ -129,15 +128,7 @@ def _weights(folder: str, pack: Pack) -> str:
     shapes = read_shapes(folder, pack).values()
     size = os.path.getsize(os.path.join(folder, pack.weights))
     parameters = sum(map(math.prod, shapes))
-    return f"{parameters:,} parameters in {len(shapes)} variables, {_bytes(size)}"
-
-
-def _bytes(size: float) -> str:
-    for unit in ("bytes", "KB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.3g} GB"
+    return f"{parameters:,} parameters in {len(shapes)} variables, {byte_size(size)}"
 
 
 # Runs.
@@ -198,46 +189,25 @@ def _progress(folder: RunFolder, settings: Mapping[str, Any]) -> str:
 # Exports.
 
 
-def _newest_version(path: str) -> str | None:
-    """Returns the folder of an export, or the newest one in the folder of a model."""
-    names = os.listdir(path) if os.path.isdir(path) else []
-    versions = sorted((name for name in names if name.isdecimal()), key=int, reverse=True)
-    folders = [path, *(os.path.join(path, name) for name in versions)]
-    found = (each for each in folders if os.path.exists(os.path.join(each, DESCRIPTION_FILE)))
-    return next(found, None)
-
-
 def _show_export(folder: str) -> Iterator[Line]:
-    path = os.path.join(folder, DESCRIPTION_FILE)
-    raw = read_json_object(path)
-    try:
-        tasks = [(task["name"], parse_description(task["pack"], path)) for task in raw["tasks"]]
-        config, origin, words = raw["config"], raw["origin"], len(raw["tokens"])
-        cased = "lower-cased" if raw["lower_case"] else "cased"
-        sizes = (config["num_layers"], config["hidden_size"])
-        signatures = raw.get("signatures", {})
-    except (LookupError, TypeError) as error:
-        raise UserError(f"{path}: not a complete description: {error!r}") from None
-    yield "export", folder
-    yield "base", f"{origin}: {sizes[0]} layers, {sizes[1]} wide"
-    yield "vocab", f"{words:,} tokens, {cased}"
-    for name, pack in tasks:
+    export = read_described(folder)
+    yield "export", export.folder
+    layers, width = export.config["num_layers"], export.config["hidden_size"]
+    yield "base", f"{export.origin}: {layers} layers, {width} wide"
+    yield "vocab", f"{export.tokens:,} tokens, {'lower-cased' if export.lower_case else 'cased'}"
+    for task in export.tasks:
         yield "", ""
-        yield "task", f"{name}: {pack.kind}"
-        yield from _labels(pack)
-        yield "tuning", _tuning(pack)
-        yield "metrics", _metrics(pack.metrics)
-        yield "inputs", _settings(pack.inputs) or "unknown"
+        yield "task", f"{task.name}: {task.pack.kind}"
+        yield from _labels(task.pack)
+        yield "tuning", _tuning(task.pack)
+        yield "metrics", _metrics(task.pack.metrics)
+        yield "inputs", _settings(task.pack.inputs) or "unknown"
+        yield "size", byte_size(task.size)
     yield "", ""
-    for name, signature in signatures.items():
+    for name, signature in export.signatures.items():
         takes, gives = (", ".join(signature[part]) for part in ("inputs", "outputs"))
         yield "signature", f"{name}: {takes} -> {gives}"
-    yield "size", _bytes(sum(_file_sizes(folder)))
-
-
-def _file_sizes(folder: str) -> Iterable[int]:
-    for parent, _, names in os.walk(folder):
-        yield from (os.path.getsize(os.path.join(parent, name)) for name in names)
+    yield "size", byte_size(export.size)
 
 
 # Bases.

@@ -185,7 +185,7 @@ def test_mistakes_are_told_in_a_line(pack, tmp_path):
         ("minilmm", "did you mean minilm?"),
         ("broken", "not JSON"),
         ("cut", weights.name),
-        ("export", "not a complete description"),
+        ("export", "not a complete export"),
     ):
         done = run_quickly(PROGRAM, path, cwd=tmp_path)
         assert done.returncode == 1, path

@@ -21,14 +21,14 @@ from adapter_bert_tf.files import new_folder, read_json_object
 from adapter_bert_tf.pack.pack import parse_pack, read_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE
 from adapter_bert_tf.serve.card import make_examples, model_card, write_warmup
+from adapter_bert_tf.serve.described import FORMAT, check_format
 from adapter_bert_tf.serve.model import ServedModel
+from adapter_bert_tf.serve.plan import Plan, next_version, plan_version
 from adapter_bert_tf.serve.requests import TEXT_OPS
 from adapter_bert_tf.serve.service import ServedTask, Service, read_service
 from adapter_bert_tf.serve.signatures import Signatures, make_signatures
 from adapter_bert_tf.serve.values import from_served, split
 from adapter_bert_tf.text.tokenizer import Vocabulary
-
-FORMAT = 3
 
 # Operations that were added to TensorFlow between 2.12.1 and 2.20, except for those of TPUs and
 # data sets.
@@ -117,16 +117,26 @@ def add_packs(exported: str, packs: Sequence[str]) -> str:
     Neither the base nor the packs of the tasks that are already there are needed.
 
     Args:
-      exported: The folder of a version.
-      packs: The folders of the packs to add.
+      exported: The folder of a version, or of a model, which means its newest version.
+      packs: The folders of the packs to add. A pack of a task that is there replaces it.
 
     Returns:
       The new version's folder.
     """
-    version = _next_version(os.path.dirname(os.path.abspath(exported)))
-    base, tasks = read_export(exported)
-    _write(read_service(base, packs, before=tasks), version)
-    return version
+    return make_version(plan_version(exported, packs))
+
+
+def make_version(plan: Plan) -> str:
+    """Makes a version from an earlier one, as planned, and returns its folder."""
+    base, tasks = read_export(plan.source)
+    kept = [
+        dataclasses.replace(task, name=plan.names[task.name])
+        for task in tasks
+        if task.name in plan.names
+    ]
+    service = read_service(base, list(plan.packs.values()), before=kept)
+    _write(service, plan.version, plan.lacks)
+    return plan.version
 
 
 def find_version(export_dir: str) -> str:
@@ -142,15 +152,10 @@ def find_version(export_dir: str) -> str:
         return folder
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UserError(f"{export_dir}: expected a folder")
-    return _next_version(folder)
+    return next_version(folder)
 
 
-def _next_version(folder: str) -> str:
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return os.path.join(folder, str(1 + max((int(n) for n in names if n.isdecimal()), default=0)))
-
-
-def _write(service: Service, version: str) -> None:
+def _write(service: Service, version: str, note: str = "") -> None:
     name = os.path.basename(os.path.dirname(version))
     with _float32():
         model = ServedModel(service)
@@ -164,7 +169,7 @@ def _write(service: Service, version: str) -> None:
         os.mkdir(os.path.dirname(description))
         _write_text(description, _describe(service, model, signatures))
         write_warmup(os.path.dirname(description), name, examples)
-        card = model_card(service, name, signatures, examples, ops)
+        card = model_card(service, name, signatures, examples, ops, note)
         _write_text(os.path.join(folder, "README.md"), card)
 
 
@@ -248,11 +253,7 @@ def read_export(folder: str) -> tuple[Base, list[ServedTask]]:
     """Reads the base and the tasks of an export from its description and its variables."""
     path = os.path.join(folder, DESCRIPTION_FILE)
     raw = read_json_object(path)
-    if raw.get("format") != FORMAT:
-        raise UserError(
-            f"{path}: an export of format {raw.get('format')}, not {FORMAT}; "
-            "export all packs with --packs instead"
-        )
+    check_format(raw, path)
     try:
         reader = tf.train.load_checkpoint(os.path.join(folder, "variables", "variables"))
         return _read(raw, reader, path)
