@@ -36,6 +36,7 @@ PROGRAMS = {
     "glue_submission",
     "import_adapterhub",
     "import_checkpoint",
+    "playground",
     "predict",
     "show",
     "squad_evaluate",

@@ -23,6 +23,7 @@ ExampleRequests = dict[str, dict[str, list]]
 def model_card(
     service: Service,
     model: str,
+    version: str,
     signatures: Signatures,
     examples: ExampleRequests,
     ops: set[str],
@@ -33,6 +34,7 @@ def model_card(
     Args:
       service: What is exported.
       model: Name of the model, as requests call it.
+      version: Its version.
       signatures: The signatures by name.
       examples: A request for each signature.
       ops: Names of all operations in the graph.
@@ -59,7 +61,7 @@ def model_card(
             for line in _signature(name, function, model, as_json(name, examples[name]))
         ),
         *_NOTES,
-        *_without_a_server(service, model, examples),
+        *_without_a_server(service, model, version, examples),
         "",
         "## Operations",
         "",
@@ -98,13 +100,16 @@ def _labels(labels: Sequence[str]) -> str:
     return ", ".join(shown) + more
 
 
-def _without_a_server(service: Service, model: str, examples: ExampleRequests) -> list[str]:
+def _without_a_server(
+    service: Service, model: str, version: str, examples: ExampleRequests
+) -> list[str]:
     """Returns how the export is asked on a machine that has its files."""
     task = service.tasks[0]
-    asked = f"answer({_QUESTION!r}, {_CONTEXT!r})"
+    asked = f'answer("{_QUESTION}", "{_CONTEXT}")'
     if not task.asks:
-        asked = f"predict([{_TEXT!r}]{f', [{_PAIR!r}]' if task.pair else ''})"
-    inputs = "; ".join(f"{name}={rows[:1]}" for name, rows in examples["serving_default"].items())
+        asked = f'predict(["{_TEXT}"], ["{_PAIR}"])' if task.pair else f'predict(["{_TEXT}"])'
+    first = {name: rows[:1] for name, rows in examples["serving_default"].items()}
+    inputs = ";".join(f"{name}={_as_code(rows)}" for name, rows in first.items())
     return [
         "",
         "## Without a server",
@@ -113,17 +118,22 @@ def _without_a_server(service: Service, model: str, examples: ExampleRequests) -
         "",
         "    import adapter_bert_tf as ab",
         "",
-        f'    export = ab.load_export("{model}")  # or one version: "{model}/1"',
-        f"    export[{task.name!r}].{asked}",
+        f"    export = ab.load_export({_as_code(model)})  # or {_as_code(f'{model}/{version}')}",
+        f"    export[{_as_code(task.name)}].{asked}",
         "",
         "With TensorFlow and tensorflow-text only, by `saved_model_cli run`. It needs the import,",
         "because two of the operations come from tensorflow-text:",
         "",
         '    python -c "import tensorflow_text; \\',
         '        from tensorflow.python.tools.saved_model_cli import main; main()" \\',
-        f"        run --dir {shlex.quote(model)}/1 --tag_set serve \\",
+        f"        run --dir {shlex.quote(f'{model}/{version}')} --tag_set serve \\",
         f"        --signature_def serving_default --input_exprs {shlex.quote(inputs)}",
     ]
+
+
+def _as_code(value: Any) -> str:
+    """Returns a literal with double quotes, which a shell's single quotes leave as it is."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _row(task: ServedTask) -> str:

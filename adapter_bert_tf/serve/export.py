@@ -156,7 +156,8 @@ def find_version(export_dir: str) -> str:
 
 
 def _write(service: Service, version: str, note: str = "") -> None:
-    name = os.path.basename(os.path.dirname(version))
+    model_folder, number = os.path.split(version)
+    name = os.path.basename(model_folder)
     with _float32():
         model = ServedModel(service)
         signatures = make_signatures(service, model)
@@ -169,7 +170,7 @@ def _write(service: Service, version: str, note: str = "") -> None:
         os.mkdir(os.path.dirname(description))
         _write_text(description, _describe(service, model, signatures))
         write_warmup(os.path.dirname(description), name, examples)
-        card = model_card(service, name, signatures, examples, ops, note)
+        card = model_card(service, name, number, signatures, examples, ops, note)
         _write_text(os.path.join(folder, "README.md"), card)
 
 
