@@ -36,7 +36,9 @@ def _main() -> None:
         # Imported here, because TensorFlow takes seconds, and a server elsewhere does without.
         from adapter_bert_tf.serve.loaded import load_export
 
-        model = LocalModel(load_export(described.folder), name)
+        export = load_export(described.folder)
+        export.warm_up()
+        model = LocalModel(export, name)
     else:
         raise UserError("--export_dir, or --server: expected one of them")
     server = PageServer(model, described, values.host, values.port)

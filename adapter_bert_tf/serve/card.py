@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from adapter_bert_tf.heads.span import CONTEXT, QUESTION
+from adapter_bert_tf.serve import WARMUP_FILE
 from adapter_bert_tf.serve.described import base_name
 from adapter_bert_tf.serve.requests import REQUEST, TASK, TEXT, TEXT_OPS, TEXT_PAIR
 from adapter_bert_tf.serve.service import ServedTask, Service
@@ -220,16 +221,12 @@ def as_json(signature: str, inputs: dict[str, list]) -> str:
     return json.dumps({**body, "inputs": inputs}, ensure_ascii=False)
 
 
-# TF Serving looks for a file of this name in `assets.extra`.
-_WARMUP_FILE = "tf_serving_warmup_requests"
-
-
-def write_warmup(folder: str, model: str, examples: ExampleRequests) -> None:
+def write_warmup(version: str, model: str, examples: ExampleRequests) -> None:
     """Writes the requests that TF Serving sends to itself before it answers any others.
 
     Without them, the first users would wait until TensorFlow has prepared the graph.
     """
-    with tf.io.TFRecordWriter(os.path.join(folder, _WARMUP_FILE)) as writer:
+    with tf.io.TFRecordWriter(os.path.join(version, WARMUP_FILE)) as writer:
         for signature, inputs in examples.items():
             request = predict_pb2.PredictRequest(
                 model_spec=model_pb2.ModelSpec(name=model, signature_name=signature),

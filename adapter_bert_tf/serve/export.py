@@ -169,7 +169,7 @@ def _write(service: Service, version: str, note: str = "") -> None:
         description = os.path.join(folder, DESCRIPTION_FILE)
         os.mkdir(os.path.dirname(description))
         _write_text(description, _describe(service, model, signatures))
-        write_warmup(os.path.dirname(description), name, examples)
+        write_warmup(folder, name, examples)
         card = model_card(service, name, number, signatures, examples, ops, note)
         _write_text(os.path.join(folder, "README.md"), card)
 

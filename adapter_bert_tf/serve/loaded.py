@@ -10,11 +10,13 @@ import tensorflow as tf
 # Registers the operations of the tokenizer, without which TensorFlow can't load an export.
 import tensorflow_text  # noqa: F401
 import tf_keras
+from tensorflow_serving.apis import prediction_log_pb2
 
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import HEADS
 from adapter_bert_tf.heads.span import CONTEXT, QUESTION
+from adapter_bert_tf.serve import WARMUP_FILE
 from adapter_bert_tf.serve.described import Described, DescribedTask, read_described
 from adapter_bert_tf.serve.requests import TASK, TEXT, TEXT_PAIR
 from adapter_bert_tf.task import Answer
@@ -87,6 +89,16 @@ class LoadedExport(Mapping[str, "ExportedTask"]):
         taken = function.structured_input_signature[1].keys() & request.keys()
         outputs = function(**{name: tf.constant(request[name], tf.string) for name in taken})
         return {name: values.numpy() for name, values in outputs.items()}
+
+    def warm_up(self) -> None:
+        """Answers the requests that TF Serving starts with: the first one takes seconds."""
+        path = os.path.join(self.folder, WARMUP_FILE)
+        for record in tf.data.TFRecordDataset(path) if os.path.exists(path) else ():
+            log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+            request = log.predict_log.request
+            self.signatures[request.model_spec.signature_name](
+                **{name: tf.constant(tf.make_ndarray(v)) for name, v in request.inputs.items()}
+            )
 
 
 class ExportedTask:

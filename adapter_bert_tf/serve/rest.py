@@ -121,8 +121,10 @@ class LocalModel:
 
         try:
             request = json.loads(body)
-            signature = self.export.signatures[request.get("signature_name", _DEFAULT)]
-            return _json(_call(signature, request))
+            name, known = request.get("signature_name", _DEFAULT), self.export.signatures
+            if name not in known:
+                raise ValueError(f"no signature {name}; known are {', '.join(sorted(known))}")
+            return _json(_call(known[name], request))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             return _error(http.HTTPStatus.BAD_REQUEST, f"{type(error).__name__}: {error}")
         except tf.errors.OpError as error:

@@ -88,7 +88,9 @@ function showRequest(footer, milliseconds, path, body) {
     await navigator.clipboard.writeText(line);
     copy.textContent = "Copied";
   };
-  footer.replaceChildren(make("time", "", `${milliseconds.toFixed(0)} ms`), make("code", "", line), copy);
+  const shown = make("code", "", line);
+  shown.tabIndex = 0; // All of a long line is shown while it has the focus.
+  footer.replaceChildren(make("time", "", `${milliseconds.toFixed(0)} ms`), shown, copy);
   footer.hidden = false;
 }
 
