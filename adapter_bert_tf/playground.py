@@ -25,13 +25,17 @@ from adapter_bert_tf.serve.rest import LocalModel, Model, RemoteModel
 
 def _main() -> None:
     values = flags.FLAGS
+    if values.export_dir is None and values.server is None:
+        raise UserError("--export_dir, or --server: expected one of them")
+    if values.server is not None and not values.server.startswith(("http://", "https://")):
+        raise UserError(f"--server={values.server}: expected http://HOST:PORT")
     described = None if values.export_dir is None else read_described(values.export_dir)
     name = values.model or (_name_of(described) if described else "bert")
-    if values.server is not None:
-        if not values.server.startswith(("http://", "https://")):
-            raise UserError(f"--server={values.server}: expected http://HOST:PORT")
-        model: Model = RemoteModel(values.server, name)
-    elif described is not None:
+    server = PageServer(values.host, values.port)
+    model: Model
+    if described is None or values.server is not None:
+        model = RemoteModel(values.server, name)
+    else:
         print(f"loading {described.folder} ...", flush=True)
         # Imported here, because TensorFlow takes seconds, and a server elsewhere does without.
         from adapter_bert_tf.serve.loaded import load_export
@@ -39,13 +43,10 @@ def _main() -> None:
         export = load_export(described.folder)
         export.warm_up()
         model = LocalModel(export, name)
-    else:
-        raise UserError("--export_dir, or --server: expected one of them")
-    server = PageServer(model, described, values.host, values.port)
     print(f"open {server.url} (Ctrl-C ends it)", flush=True)
     if values.open and _has_browser():
         webbrowser.open(server.url)
-    server.serve_forever()
+    server.serve(model, described)
 
 
 def _name_of(described: Described) -> str:

@@ -54,8 +54,8 @@ def grpc_address(export):
 
 @pytest.fixture(scope="module")
 def rest_address(export):
-    server = PageServer(LocalModel(export, "model"), None)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server, model = PageServer(), LocalModel(export, "model")
+    threading.Thread(target=server.serve, args=(model,), daemon=True).start()
     yield server.url.removeprefix("http://")
     server.shutdown()
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -18,6 +19,7 @@ from tests.browser import Browser, open_browser
 from tests.programs import run_without_tensorflow
 from tests.serve.kinds import LABELS, export_every_kind
 
+BEFORE = pathlib.Path(__file__).parent / "serve" / "before" / "export"
 EVIL = "<script>document.title='run'</script> w1 it's é"
 
 ANSWERED = """
@@ -160,7 +162,7 @@ def test_only_this_machine_gets_answers():
         ([], "--export_dir, or --server: expected one"),
         (["--export_dir=nowhere"], "No such file or directory"),
         (["--server=localhost:8501"], "--server=localhost:8501: expected http://HOST:PORT"),
-        (["--server=http://localhost:8501", "--port=70000"], "--port=70000"),
+        ([f"--export_dir={BEFORE}", "--port=70000"], "--port=70000"),
         (["--server=http://localhost:8501", "--host=nowhere.invalid"], "--host=nowhere.invalid"),
     ],
 )

@@ -82,16 +82,14 @@ class PageServer(http.server.ThreadingHTTPServer):
     """Serves the page, and answers its requests, which are those of TF Serving's REST protocol.
 
     Args:
-      model: The model that answers.
-      described: The description of its export, if it is at hand.
       host: Name or address of the network interface.
       port: The port; 0 for any that is free.
     """
 
-    def __init__(
-        self, model: Model, described: Described | None, host: str = "127.0.0.1", port: int = 0
-    ):
-        self.model, self.described = model, described
+    model: Model
+    described: Described | None
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0):
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -99,6 +97,16 @@ class PageServer(http.server.ThreadingHTTPServer):
             raise UserError(f"--host={host} --port={port}: {reason}; --port=0 takes any") from None
         self._address = str(self.server_address[0])
         self._is_local = ipaddress.ip_address(self._address).is_loopback
+
+    def serve(self, model: Model, described: Described | None = None) -> None:
+        """Answers requests until `shutdown` is called.
+
+        Args:
+          model: The model that answers.
+          described: The description of its export, if it is at hand.
+        """
+        self.model, self.described = model, described
+        self.serve_forever()
 
     @property
     def url(self) -> str:

@@ -52,8 +52,8 @@ def test_a_server_is_asked_what_its_tasks_are(with_error):
 
 @pytest.fixture(scope="module")
 def server():
-    server = PageServer(Fake(), None)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = PageServer()
+    threading.Thread(target=server.serve, args=(Fake(),), daemon=True).start()
     yield server
     server.shutdown()
 
@@ -85,4 +85,4 @@ def test_requests_that_are_too_large_or_for_others_are_refused(server):
 
 def test_a_port_that_is_taken_is_told(server):
     with pytest.raises(UserError, match=f"--port={server.server_port}: Address already in use"):
-        PageServer(Fake(), None, port=server.server_port)
+        PageServer(port=server.server_port)
