@@ -54,8 +54,8 @@ def _export(values: flags.FlagValues) -> str:
 
 
 def _change(values: flags.FlagValues) -> str:
-    rename = dict(_old_and_new(each) for each in values.rename)
-    plan = plan_version(values.add_to, values.packs or (), values.remove, rename)
+    rename = dict(_old_and_new(each) for each in values.rename or ())
+    plan = plan_version(values.add_to, values.packs or (), values.remove or (), rename)
 
     from adapter_bert_tf.serve.export import make_version
 
@@ -84,8 +84,8 @@ if __name__ == "__main__":
     flags.DEFINE_string(
         "add_to", None, "Export: folder of a version, or of a model, from which the next is made."
     )
-    flags.DEFINE_list("remove", [], "Export: names of tasks that --add_to's version has.")
-    flags.DEFINE_list("rename", [], "Export: OLD:NEW, names of tasks that --add_to's version has.")
+    flags.DEFINE_list("remove", None, "Export: tasks of --add_to's version to leave out.")
+    flags.DEFINE_list("rename", None, "Export: OLD:NEW, new names for tasks of that version.")
     flags.DEFINE_string(
         "bert", "minilm", "Base: a folder, a checkpoint, a TF-Hub handle or a preset."
     )

@@ -9,12 +9,14 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
+from adapter_bert_tf.serve.page import PageServer
 from tests.browser import Browser, open_browser
 from tests.programs import run_without_tensorflow
 from tests.serve.kinds import LABELS, export_every_kind
@@ -140,6 +142,53 @@ def test_a_server_elsewhere_is_asked_and_told_if_it_is_down(model):
         browser.type("#text", "w1")
         told = browser.wait_for("return document.querySelector('#problem').innerText")
         assert told == "The playground does not answer. Is it still running?"
+
+
+class _Many:
+    """A model with 40 tasks of two labels, which refuses to answer for the last one."""
+
+    name, address = "many", "http://elsewhere:8501"
+    tasks = tuple(f"task {i}" for i in range(40))
+
+    def __init__(self):
+        self.asked: list[list[str]] = []
+
+    def respond(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        if method == "GET":
+            signature = {"inputs": {"text": {}, "task": {}}, "outputs": {"label": {}}}
+            defs = {"serving_default": signature, "tasks": signature}
+            return 200, json.dumps(
+                {"metadata": {"signature_def": {"signature_def": defs}}}
+            ).encode()
+        request = json.loads(body)
+        if request.get("signature_name") == "tasks":
+            outputs = {"task": [self.tasks], "labels": [[["no", "yes"]] * len(self.tasks)]}
+            return 200, json.dumps({"outputs": outputs}).encode()
+        self.asked.append(request["inputs"]["task"])
+        fine = [name != self.tasks[-1] for name in self.asked[-1]]
+        outputs = {
+            "label": ["yes" if each else "" for each in fine],
+            "probabilities": [[0.25, 0.75] if each else [0.0, 0.0] for each in fine],
+            "error": ["" if each else "<b>refused</b>" for each in fine],
+        }
+        return 200, json.dumps({"outputs": outputs}).encode()
+
+
+@pytest.mark.slow
+def test_of_many_tasks_some_are_asked_and_a_row_may_be_refused():
+    server, model = PageServer(), _Many()
+    threading.Thread(target=server.serve, args=(model,), daemon=True).start()
+    with open_browser() as browser:
+        browser.open(server.url)
+        browser.wait_for("return document.querySelectorAll('#answers article').length === 32")
+        browser.type("#text", "a text")
+        assert browser.wait_for(ANSWERED)["task 0"] == [["no", "25.0 %"], ["yes", "75.0 %"]]
+        assert model.asked[-1] == list(model.tasks[:32])
+        browser.type("#wanted", "39")
+        told = browser.wait_for("return document.querySelector('#answers .wrong')?.textContent")
+        assert told == "<b>refused</b>"
+        assert model.asked[-1] == ["task 39"]
+    server.shutdown()
 
 
 def test_only_this_machine_gets_answers():

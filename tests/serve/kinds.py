@@ -12,7 +12,7 @@ from adapter_bert_tf.serve.export import export_packs
 from adapter_bert_tf.tuning.task_model import TaskModel
 from tests.serve.tasks import make_pack
 
-LABELS = ("kind", "rude", "<i>long</i>")
+LABELS = ("kind", "rude", "<i>long</i>", "a label that is too long for a cell of a table")
 QUESTIONS = {"max_seq_length": 32, "doc_stride": 8, "max_query_length": 8}
 
 
@@ -22,7 +22,7 @@ def export_every_kind(bert: str, folder: pathlib.Path) -> tuple[str, dict[str, s
         "film": make_pack(bert, folder / "film", "film", max_seq_length=24),
         "same": make_pack(bert, folder / "same", "same", classes=9, seed=1, pair=True, **_SHORT),
         "stars": make_pack(bert, folder / "stars", "stars", classes=None, seed=2, **_SHORT),
-        "tone": _save(bert, folder / "tone", "tone", MultiLabelHead(3), labels=LABELS, **_SHORT),
+        "tone": _save(bert, folder / "tone", "tone", MultiLabelHead(4), labels=LABELS, **_SHORT),
         "squad": _save(bert, folder / "squad", "squad", SpanHead(), **QUESTIONS),
     }
     export_packs(find_base(bert), list(packs.values()), str(folder / "model"))

@@ -80,6 +80,16 @@ def test_an_export_whose_files_are_not_all_there_is_told_in_a_line(exported, tmp
     assert "\n" not in str(error.value)
 
 
+def test_the_card_names_the_base_and_shortens_labels(bert, exported):
+    with open(f"{exported[0]}/1/README.md", encoding="utf-8") as file:
+        card = file.read()
+    fingerprint = ab.read_pack(exported[1]["film"]).base["fingerprint"][:12]
+    assert f"{os.path.basename(bert)} (fingerprint {fingerprint})" in card
+    assert os.path.dirname(bert) not in card
+    assert "<i>long</i>, a label that is too lon… |" in card
+    assert "same-7, … (9 in all) |" in card
+
+
 @pytest.mark.slow
 def test_the_commands_of_the_card_answer(exported):
     """The lines without a server, as a shell runs them."""
