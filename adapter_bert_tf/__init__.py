@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from adapter_bert_tf.pack.pack import Pack, read_pack
     from adapter_bert_tf.run.tune import tune
     from adapter_bert_tf.serve.export import export
+    from adapter_bert_tf.serve.loaded import ExportedTask, LoadedExport, load_export
     from adapter_bert_tf.task import Answer, Task, load_task
     from adapter_bert_tf.tuning.methods import Tuning
     from adapter_bert_tf.tuning.optimizer import BertAdam, create_optimizer
@@ -33,7 +34,9 @@ _MODULES = {
     "Answer": "task",
     "BertAdam": "tuning.optimizer",
     "ClassificationHead": "heads.classification",
+    "ExportedTask": "serve.loaded",
     "LabelsPrediction": "heads.multi_label",
+    "LoadedExport": "serve.loaded",
     "MultiLabelHead": "heads.multi_label",
     "Pack": "pack.pack",
     "Prediction": "heads.classification",
@@ -50,6 +53,7 @@ _MODULES = {
     "export_adapterhub": "adapterhub.exchange",
     "import_adapterhub": "adapterhub.exchange",
     "load_encoder": "base.load",
+    "load_export": "serve.loaded",
     "load_pack": "pack.model",
     "load_task": "task",
     "read_pack": "pack.pack",
@@ -65,7 +69,9 @@ __all__ = [
     "Answer",
     "BertAdam",
     "ClassificationHead",
+    "ExportedTask",
     "LabelsPrediction",
+    "LoadedExport",
     "MultiLabelHead",
     "Pack",
     "Prediction",
@@ -82,6 +88,7 @@ __all__ = [
     "export_adapterhub",
     "import_adapterhub",
     "load_encoder",
+    "load_export",
     "load_pack",
     "load_task",
     "read_pack",

@@ -6,6 +6,7 @@ python -m adapter_bert_tf.demo --output_dir=runs/demo
 import csv
 import importlib.metadata
 import os
+import sys
 
 from absl import flags
 
@@ -73,6 +74,14 @@ def _main() -> None:
     print(f"trained {trained:,} parameters; full fine-tuning: {full:,}")
     for text, prediction in zip(_SENTENCES, task.predict(_SENTENCES), strict=True):
         print(f"{prediction.label:5}{prediction.score:7.1%}  {text}")
+    print("\nTo try it in a browser:")
+    python = min(sys.executable, os.path.relpath(sys.executable), key=len)
+    exported = os.path.join(output_dir, "model")
+    for command in (
+        f"export --packs={os.path.join(output_dir, 'pack')} --export_dir={exported}",
+        f"playground --export_dir={exported}",
+    ):
+        print(f"{python} -m adapter_bert_tf.{command}")
 
 
 def main() -> None:

@@ -9,43 +9,71 @@ version, put its number at the end of `--export_dir`.
     python -m adapter_bert_tf.export --add_to=models/bert/1 --packs=runs/rte/pack
 
 writes `models/bert/2` with the tasks of version 1 and one more. Neither the base nor the packs of
-version 1 are needed for that.
+version 1 are needed for that. A pack of a task that is there replaces it.
+
+    python -m adapter_bert_tf.export --add_to=models/bert --remove=RTE --rename=SST-2:sentiment
+
+writes a version without RTE, from the newest one, in which SST-2 has another name.
 """
+
+from collections.abc import Iterable
 
 from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.base.presets import refuse_unknown
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve.description import read_description
+from adapter_bert_tf.serve.plan import name_packs, plan_version
 
 
 def _main() -> None:
     values = flags.FLAGS
-    if not values.packs:
+    changes = values.remove or values.rename
+    if not values.packs and not (values.add_to and changes):
         raise UserError("--packs: expected the folders of task packs")
     if (values.add_to is None) == (values.export_dir is None):
         raise UserError("--export_dir, or --add_to: expected one of the two")
-    if values.add_to is not None:
-        read_description(values.add_to)
-    else:
-        refuse_unknown(values.bert)
-    for pack in values.packs:
-        read_pack(pack)
+    if changes and values.add_to is None:
+        raise UserError("--remove, --rename: expected with --add_to")
+    version = _export(values) if values.add_to is None else _change(values)
+    _print(read_description(version).lines())
+    print(f"exported: {version}")
+
+
+def _export(values: flags.FlagValues) -> str:
+    refuse_unknown(values.bert)
+    name_packs(values.packs)
 
     # Imported here, so that wrong flags are reported before TensorFlow is loaded.
     from adapter_bert_tf.base.load import find_base
-    from adapter_bert_tf.serve.export import add_packs, export_packs
+    from adapter_bert_tf.serve.export import export_packs
 
-    if values.add_to is not None:
-        version = add_packs(values.add_to, values.packs, values.drop_layers)
-    else:
-        base = find_base(
-            values.bert, values.bert_config_file, values.vocab_file, values.do_lower_case
-        )
-        version = export_packs(base, values.packs, values.export_dir, values.drop_layers)
-    print(f"exported: {version}")
+    base = find_base(values.bert, values.bert_config_file, values.vocab_file, values.do_lower_case)
+    return export_packs(base, values.packs, values.export_dir, values.drop_layers)
+
+
+def _change(values: flags.FlagValues) -> str:
+    rename = dict(_old_and_new(each) for each in values.rename or ())
+    plan = plan_version(values.add_to, values.packs or (), values.remove or (), rename)
+
+    from adapter_bert_tf.serve.export import make_version
+
+    version = make_version(plan, values.drop_layers)
+    _print(plan.lines())
+    return version
+
+
+def _old_and_new(renaming: str) -> tuple[str, str]:
+    old, _, new = renaming.partition(":")
+    if not old or not new:
+        raise UserError(f"--rename={renaming}: expected OLD:NEW")
+    return old, new
+
+
+def _print(lines: Iterable[tuple[str, str]]) -> None:
+    for name, text in lines:
+        print(f"{name:<10}{text}")
 
 
 def main() -> None:
@@ -54,11 +82,15 @@ def main() -> None:
     flags.DEFINE_string(
         "export_dir", None, "Export: folder of the model, or of a new version in it."
     )
-    flags.DEFINE_string("add_to", None, "Export: folder of a version to which the packs are added.")
+    flags.DEFINE_string(
+        "add_to", None, "Export: folder of a version, or of a model, from which the next is made."
+    )
+    flags.DEFINE_list("remove", None, "Export: tasks of --add_to's version to leave out.")
+    flags.DEFINE_list("rename", None, "Export: OLD:NEW, new names for tasks of that version.")
     flags.DEFINE_integer(
         "drop_layers",
         0,
-        "Export: number of the lowest layers in which the tasks do without their adapters and "
+        "Export: number of the lowest layers in which the packs do without their adapters and "
         "LayerNorms, and share the base's; best for packs of --adapter_drop.",
         lower_bound=0,
     )

@@ -64,6 +64,15 @@ def file_size(path: str | os.PathLike) -> int:
     return os.path.getsize(path)
 
 
+def file_sizes(folder: str | os.PathLike) -> Iterator[int]:
+    """Yields the size of each file in a folder, and in those below it."""
+    for path in (os.path.join(folder, name) for name in list_folder(folder)):
+        if is_folder(path):
+            yield from file_sizes(path)
+        else:
+            yield file_size(path)
+
+
 def absolute(path: str | os.PathLike) -> str:
     """Returns a path that doesn't depend on the current folder and has no slash at its end."""
     return os.fspath(path).rstrip("/") if is_remote(path) else os.path.abspath(path)
@@ -376,3 +385,12 @@ def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current
+
+
+def byte_size(size: float) -> str:
+    """Returns a number of bytes for people, such as `9.7 MB`."""
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} GB"

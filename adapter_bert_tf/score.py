@@ -77,7 +77,7 @@ def _main() -> None:
 
 def _find_task(export_dir: str, name: str | None) -> tuple[str, Pack]:
     """Returns the name and the pack of the task that is asked for."""
-    tasks = dict(read_description(export_dir).tasks)
+    tasks = {task.name: task.pack for task in read_description(export_dir).tasks}
     if name is None and len(tasks) != 1:
         raise UserError(f"--task: expected one of {some(tasks, 20)}")
     name = next(iter(tasks)) if name is None else name

@@ -10,14 +10,14 @@ Of a model with several exported versions, the newest one is shown.
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from adapter_bert_tf import entry, options
 from adapter_bert_tf.checks import ANY_OBJECT, NUMBER, fields, maybe
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.files import exists, file_size, is_folder, list_folder
+from adapter_bert_tf.files import byte_size, exists, file_size, is_folder
 from adapter_bert_tf.pack.pack import (
     DESCRIPTION,
     Pack,
@@ -31,8 +31,7 @@ from adapter_bert_tf.run.settings import (
     SquadSettings,
     option_sets,
 )
-from adapter_bert_tf.serve import DESCRIPTION_FILE
-from adapter_bert_tf.serve.description import read_description
+from adapter_bert_tf.serve.description import find_export, read_description
 from adapter_bert_tf.tuning.methods import Tuning
 
 Line = tuple[str, str]
@@ -63,7 +62,7 @@ def _main(path: str) -> None:
 
 def _describe(path: str) -> Iterator[Line]:
     """Yields what there is to say about `path`. Only a BERT needs TensorFlow."""
-    version = _newest_version(path)
+    version = find_export(path)
     if exists(os.path.join(path, DESCRIPTION)):
         return _show_pack(path)
     if version is not None:
@@ -136,15 +135,7 @@ def _weights(folder: str, pack: Pack) -> str:
     shapes = read_shapes(folder, pack).values()
     size = file_size(os.path.join(folder, pack.weights))
     parameters = sum(map(math.prod, shapes))
-    return f"{parameters:,} parameters in {len(shapes)} variables, {_bytes(size)}"
-
-
-def _bytes(size: float) -> str:
-    for unit in ("bytes", "KB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.3g} GB"
+    return f"{parameters:,} parameters in {len(shapes)} variables, {byte_size(size)}"
 
 
 # Runs.
@@ -206,41 +197,26 @@ def _progress(folder: RunFolder, settings: Mapping[str, Any]) -> str:
 # Exports.
 
 
-def _newest_version(path: str) -> str | None:
-    """Returns the folder of an export, or the newest one in the folder of a model."""
-    names = list_folder(path)
-    versions = sorted((name for name in names if name.isdecimal()), key=int, reverse=True)
-    folders = [path, *(os.path.join(path, name) for name in versions)]
-    found = (each for each in folders if exists(os.path.join(each, DESCRIPTION_FILE)))
-    return next(found, None)
-
-
 def _show_export(folder: str) -> Iterator[Line]:
-    raw, config, tasks = read_description(folder)
-    cased = "lower-cased" if raw["lower_case"] else "cased"
-    yield "export", folder
-    yield "base", f"{raw['origin']}: {config.num_layers} layers, {config.hidden_size} wide"
-    yield "vocab", f"{len(raw['tokens']):,} tokens, {cased}"
-    for name, pack in tasks:
+    export = read_description(folder)
+    cased = "lower-cased" if export.raw["lower_case"] else "cased"
+    yield "export", export.folder
+    config = export.config
+    yield "base", f"{export.origin}: {config.num_layers} layers, {config.hidden_size} wide"
+    yield "vocab", f"{len(export.raw['tokens']):,} tokens, {cased}"
+    for task in export.tasks:
         yield "", ""
-        yield "task", f"{name}: {pack.kind}"
-        yield from _labels(pack)
-        yield "tuning", _tuning(pack)
-        yield "metrics", _metrics(pack.metrics)
-        yield "inputs", _settings(pack.inputs) or "unknown"
+        yield "task", f"{task.name}: {task.pack.kind}"
+        yield from _labels(task.pack)
+        yield "tuning", _tuning(task.pack)
+        yield "metrics", _metrics(task.pack.metrics)
+        yield "inputs", _settings(task.pack.inputs) or "unknown"
+        yield "size", byte_size(task.size)
     yield "", ""
-    for name, signature in raw.get("signatures", {}).items():
+    for name, signature in export.signatures.items():
         takes, gives = (", ".join(signature[part]) for part in ("inputs", "outputs"))
         yield "signature", f"{name}: {takes} -> {gives}"
-    yield "size", _bytes(sum(_file_sizes(folder)))
-
-
-def _file_sizes(folder: str) -> Iterable[int]:
-    for path in (os.path.join(folder, name) for name in list_folder(folder)):
-        if is_folder(path):
-            yield from _file_sizes(path)
-        else:
-            yield file_size(path)
+    yield "size", byte_size(export.size)
 
 
 # Bases.

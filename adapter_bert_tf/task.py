@@ -23,7 +23,7 @@ from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_no_head
 from adapter_bert_tf.squad.decoder import Answered, Decoding, find_answers
 from adapter_bert_tf.squad.questions import Questions
 from adapter_bert_tf.squad.windows import SpanWindows, WindowSizes, to_windows
-from adapter_bert_tf.text.inputs import encode, pad
+from adapter_bert_tf.text.inputs import check_texts, encode, pad
 from adapter_bert_tf.text.tokenizer import Tokenizer
 from adapter_bert_tf.tuning.outputs import Progress, compute_outputs
 from adapter_bert_tf.tuning.task_model import TaskModel
@@ -272,17 +272,7 @@ class Task:
 
     def _check_texts(self, texts: Sequence[str], pairs: Sequence[str] | None) -> None:
         self._check_takes_texts()
-        if isinstance(texts, str) or isinstance(pairs, str):
-            raise UserError("expected a list of texts, not a single one")
-        if self.takes_pairs and pairs is None:
-            raise UserError(f"{self.name}: a task on pairs, it needs the second texts too")
-        if self.takes_pairs is False and pairs is not None:
-            raise UserError(f"{self.name}: a task on single texts, it takes no second texts")
-        if pairs is not None and len(pairs) != len(texts):
-            raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
-        for each in (*texts, *(() if pairs is None else pairs)):
-            if not isinstance(each, str):
-                raise UserError(f"expected texts, not {each!r}")
+        check_texts(self.name, self.takes_pairs, texts, pairs)
 
     def __repr__(self) -> str:
         return f"Task({self.name!r}, {self.head.kind}, {len(self.labels)} labels)"

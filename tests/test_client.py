@@ -1,7 +1,6 @@
 """serving/client.py against a server that speaks TF Serving's protocols."""
 
 import concurrent.futures
-import http.server
 import json
 import pathlib
 import subprocess
@@ -15,28 +14,31 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.serve.export import export_packs
-from tests.serve.tasks import load, make_pack
+from adapter_bert_tf.serve.loaded import LoadedExport, load_export
+from adapter_bert_tf.serve.page import PageServer
+from adapter_bert_tf.serve.rest import LocalModel
+from tests.serve.tasks import make_pack
 
 CLIENT = pathlib.Path(__file__).parents[1] / "serving" / "client.py"
 
 
 @pytest.fixture(scope="module")
-def signatures(bert, tmp_path_factory) -> dict:
+def export(bert, tmp_path_factory) -> LoadedExport:
     folder = tmp_path_factory.mktemp("export")
     packs = [
         make_pack(bert, folder / name, name, seed=i, max_seq_length=24, pair=name == "é")
         for i, name in enumerate("aé")
     ]
-    return load(export_packs(find_base(bert), packs, folder / "model"))
+    return load_export(export_packs(find_base(bert), packs, folder / "model"))
 
 
 @pytest.fixture(scope="module")
-def grpc_address(signatures):
+def grpc_address(export):
     class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
         def Predict(self, request, context):  # noqa: N802
             inputs = {n: tf.constant(tf.make_ndarray(v)) for n, v in request.inputs.items()}
             try:
-                outputs = signatures[request.model_spec.signature_name](**inputs)
+                outputs = export.signatures[request.model_spec.signature_name](**inputs)
             except tf.errors.InvalidArgumentError as error:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.message)
             protos = {n: tf.make_tensor_proto(v.numpy()) for n, v in outputs.items()}
@@ -51,30 +53,11 @@ def grpc_address(signatures):
 
 
 @pytest.fixture(scope="module")
-def rest_address(signatures):
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            assert self.path == "/v1/models/model:predict"
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            try:
-                outputs = signatures[body["signature_name"]](
-                    **{name: tf.constant(values) for name, values in body["inputs"].items()}
-                )
-                code, answer = 200, {"outputs": {n: _plain(v) for n, v in outputs.items()}}
-            except tf.errors.InvalidArgumentError as error:
-                code, answer = 400, {"error": error.message}
-            self.send_response(code)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_port}"
+def rest_address(export):
+    server, model = PageServer(), LocalModel(export, "model")
+    threading.Thread(target=server.serve, args=(model,), daemon=True).start()
+    yield server.url.removeprefix("http://")
     server.shutdown()
-
-
-def _plain(value: tf.Tensor) -> list:
-    return json.loads(json.dumps(value.numpy().tolist(), default=bytes.decode))
 
 
 def _ask(*flags: str) -> subprocess.CompletedProcess:

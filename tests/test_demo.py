@@ -9,6 +9,7 @@ from adapter_bert_tf.data.examples import TaskFiles
 from adapter_bert_tf.data.sources import find_task
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
+from adapter_bert_tf.serve.loaded import load_export
 
 
 def _skip_without_package():
@@ -50,4 +51,9 @@ def test_the_demo_tunes_and_classifies(tmp_path):
     lines = done.stdout.splitlines()
     accuracy = next(line for line in lines if line.startswith("accuracy = "))
     assert float(accuracy.split(" = ")[1]) > 0.97
-    assert [line.split()[0] for line in lines[-3:]] == ["ham", "spam", "ham"]
+    assert [line.split()[0] for line in lines[-7:-4]] == ["ham", "spam", "ham"]
+    assert lines[-1].endswith(f" -m adapter_bert_tf.playground --export_dir={tmp_path}/model")
+    exported = subprocess.run(lines[-2].split(), capture_output=True, text=True)
+    assert exported.returncode == 0, exported.stderr
+    prediction, *_ = load_export(tmp_path / "model")["sms_spam"].predict(["WINNER! Call now"])
+    assert prediction.label == "spam"

@@ -38,6 +38,7 @@ PROGRAMS = {
     "glue_submission",
     "import_adapterhub",
     "import_checkpoint",
+    "playground",
     "predict",
     "run_classifier",
     "run_squad",

@@ -4,6 +4,7 @@ import difflib
 import hashlib
 import importlib.metadata
 import os
+import re
 
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import exists
@@ -37,10 +38,25 @@ _MINILM_SHA256 = {
 
 PRESETS = (MINILM, *HUB_PRESETS)
 
+# Such a folder is named by a digest: `models--google--bert_uncased/snapshots/1dbc16...`.
+_HUGGING_FACE_CACHE = re.compile(r"models--([^/]+)/snapshots/[^/]+/?$")
+
 
 def locate(bert: str) -> str:
     """Returns the folder or TF-Hub handle of a preset, and any other name as it is."""
     return find_minilm() if bert == MINILM else HUB_PRESETS.get(bert, bert)
+
+
+def public_name(origin: str) -> str:
+    """Returns what a base is called on any machine: without the path of its folder on this one."""
+    if origin in PRESETS or "://" in origin.removeprefix("file://"):
+        return origin
+    cached = _HUGGING_FACE_CACHE.search(origin)
+    if cached:
+        return cached[1].replace("--", "/")
+    path = os.path.abspath(origin.removeprefix("file://")).removesuffix("/bert_model.ckpt")
+    folder, name = os.path.split(path)
+    return f"{os.path.basename(folder)}/{name}" if ".ckpt" in name else name
 
 
 def refuse_unknown(bert: str) -> None:

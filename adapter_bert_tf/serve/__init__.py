@@ -3,3 +3,5 @@
 # The file of an export that describes it. It is named here so that it can be read without
 # TensorFlow.
 DESCRIPTION_FILE = "assets.extra/adapter_bert_tf.json"
+# The file in which TF Serving looks for requests to warm up with.
+WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"

@@ -10,6 +10,8 @@ import tensorflow as tf
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from adapter_bert_tf.heads.span import CONTEXT, QUESTION
+from adapter_bert_tf.serve import WARMUP_FILE
+from adapter_bert_tf.serve.description import base_name
 from adapter_bert_tf.serve.requests import REQUEST, TASK, TASKS, TEXT, TEXT_OPS, TEXT_PAIR
 from adapter_bert_tf.serve.service import ServedTask, Service
 from adapter_bert_tf.serve.signatures import Signatures
@@ -20,16 +22,24 @@ ExampleRequests = dict[str, dict[str, list]]
 
 
 def model_card(
-    service: Service, model: str, signatures: Signatures, examples: ExampleRequests, ops: set[str]
+    service: Service,
+    model: str,
+    version: str,
+    signatures: Signatures,
+    examples: ExampleRequests,
+    ops: set[str],
+    note: str = "",
 ) -> str:
     """Returns the model card in Markdown: tasks, metrics, signatures and requests.
 
     Args:
       service: What is exported.
       model: Name of the model, as requests call it.
+      version: Its version.
       signatures: The signatures by name.
       examples: A request for each signature.
       ops: Names of all operations in the graph.
+      note: How it was made, if that needs to be said.
     """
     config = service.base.config
     count = len(service.tasks)
@@ -37,8 +47,9 @@ def model_card(
         f"# {model}",
         "",
         f"This model serves {count} task{'s' if count > 1 else ''} on one BERT, "
-        f"`{service.base.origin}` ({config.num_layers} layers, {config.hidden_size} wide). It was "
-        "exported by adapter_bert_tf for TF Serving.",
+        f"{base_name(service.base.origin, service.tasks[0].pack)}: {config.num_layers} layers, "
+        f"{config.hidden_size} wide. It was exported by adapter_bert_tf for TF Serving.",
+        *(["", f"Note: {note}."] if note else []),
         "",
         "| task | input | tokens | answer | metrics | tuning |",
         "|---|---|---|---|---|---|",
@@ -51,6 +62,7 @@ def model_card(
             for line in _signature(name, function, model, as_json(name, examples[name]))
         ),
         *_NOTES,
+        *_without_a_server(service, model, version, examples),
         "",
         "## Operations",
         "",
@@ -79,6 +91,54 @@ _NOTES = (
 )
 
 
+# Labels that are shown of many, and characters of a long one.
+_LABELS, _LABEL = 8, 24
+
+
+def _labels(labels: Sequence[str]) -> str:
+    shown = (
+        label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…" for label in labels[:_LABELS]
+    )
+    more = f", … ({len(labels):,} in all)" if len(labels) > _LABELS else ""
+    return ", ".join(shown) + more
+
+
+def _without_a_server(
+    service: Service, model: str, version: str, examples: ExampleRequests
+) -> list[str]:
+    """Returns how the export is asked on a machine that has its files."""
+    task = service.tasks[0]
+    asked = f'answer("{_QUESTION}", "{_CONTEXT}")'
+    if not task.asks:
+        asked = f'predict(["{_TEXT}"], ["{_PAIR}"])' if task.pair else f'predict(["{_TEXT}"])'
+    first = {name: rows[:1] for name, rows in examples["serving_default"].items()}
+    inputs = ";".join(f"{name}={_as_code(rows)}" for name, rows in first.items())
+    return [
+        "",
+        "## Without a server",
+        "",
+        "In Python, with adapter_bert_tf installed:",
+        "",
+        "    import adapter_bert_tf as ab",
+        "",
+        f"    export = ab.load_export({_as_code(model)})  # or {_as_code(f'{model}/{version}')}",
+        f"    export[{_as_code(task.name)}].{asked}",
+        "",
+        "With TensorFlow and tensorflow-text only, by `saved_model_cli run`. It needs the import,",
+        "because two of the operations come from tensorflow-text:",
+        "",
+        '    python -c "import tensorflow_text; \\',
+        '        from tensorflow.python.tools.saved_model_cli import main; main()" \\',
+        f"        run --dir {shlex.quote(f'{model}/{version}')} --tag_set serve \\",
+        f"        --signature_def serving_default --input_exprs {shlex.quote(inputs)}",
+    ]
+
+
+def _as_code(value: Any) -> str:
+    """Returns a literal with double quotes, which a shell's single quotes leave as it is."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _row(task: ServedTask) -> str:
     metrics = ", ".join(f"{name} {value:.4f}" for name, value in task.pack.metrics.items())
     adapter = task.pack.adapter
@@ -86,7 +146,7 @@ def _row(task: ServedTask) -> str:
         task.name,
         "question and context" if task.asks else "two texts" if task.pair else "text",
         f"{task.max_seq_length}",
-        "a part of the context" if task.asks else ", ".join(task.labels) or "a value",
+        "a part of the context" if task.asks else _labels(task.labels) or "a value",
         metrics or "unknown",
         task.pack.tuning.method + (f" of size {adapter.size}" if adapter else ""),
     )
@@ -166,16 +226,12 @@ def as_json(signature: str, inputs: dict[str, list]) -> str:
     return json.dumps({**body, "inputs": inputs}, ensure_ascii=False)
 
 
-# TF Serving looks for a file of this name in `assets.extra`.
-_WARMUP_FILE = "tf_serving_warmup_requests"
-
-
-def write_warmup(folder: str, model: str, examples: ExampleRequests) -> None:
+def write_warmup(version: str, model: str, examples: ExampleRequests) -> None:
     """Writes the requests that TF Serving sends to itself before it answers any others.
 
     Without them, the first users would wait until TensorFlow has prepared the graph.
     """
-    with tf.io.TFRecordWriter(os.path.join(folder, _WARMUP_FILE)) as writer:
+    with tf.io.TFRecordWriter(os.path.join(version, WARMUP_FILE)) as writer:
         for signature, inputs in examples.items():
             request = predict_pb2.PredictRequest(
                 model_spec=model_pb2.ModelSpec(name=model, signature_name=signature),

@@ -1,14 +1,25 @@
-"""The file that describes an export. It is read without TensorFlow."""
+"""What an export says about itself. It is read without TensorFlow."""
 
+import dataclasses
+import math
 import os
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from adapter_bert_tf.base.config import MOST_WORDS, BertConfig, config_from_export
+from adapter_bert_tf.base.presets import public_name
 from adapter_bert_tf.checks import ANY_OBJECT, Check, boolean, each, fields, named, text, whole
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.files import read_json_object
+from adapter_bert_tf.files import byte_size, exists, file_sizes, list_folder, read_json_object
 from adapter_bert_tf.pack.pack import Pack, parse_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE
+
+FORMAT = 3
+
+_FINGERPRINT = 12
+_FLOAT = 4
+# Tasks that are listed of many.
+_LISTED = 20
 
 _NAMES = each(text, different=True)
 _NUMBERS = each(whole(0, 2**40))
@@ -33,32 +44,136 @@ _check = fields(
 )
 
 
-class Description(NamedTuple):
-    """What an export says about itself.
+@dataclasses.dataclass(frozen=True)
+class DescribedTask:
+    """A task of an export.
 
-    Attributes:
-      raw: The whole file.
-      config: The base's sizes.
-      tasks: The name and the pack of each task.
+    Args:
+      name: The name by which requests ask for it.
+      pack: The description of its pack.
+      size: The bytes of its values in the export.
     """
 
-    raw: dict[str, Any]
+    name: str
+    pack: Pack
+    size: int
+
+    @property
+    def pair(self) -> bool:
+        """Whether its rows are pairs of texts."""
+        return bool(self.pack.inputs.get("pair", False))
+
+    def summary(self) -> str:
+        """Returns its name, kind, number of labels and size in a line."""
+        count = len(self.pack.class_names)
+        labels = f", {count:,} label{'s' if count > 1 else ''}" if count else ""
+        return f"{self.name}: {self.pack.kind}{labels}, {byte_size(self.size)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What an export says about itself.
+
+    Args:
+      folder: The version's folder.
+      raw: The whole file.
+      config: The base's sizes.
+      tasks: The tasks.
+    """
+
+    folder: str
+    raw: Mapping[str, Any]
     config: BertConfig
-    tasks: list[tuple[str, Pack]]
+    tasks: tuple[DescribedTask, ...]
+
+    @property
+    def origin(self) -> str:
+        """Where the base came from."""
+        return self.raw["origin"]
+
+    @property
+    def signatures(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        """Names of the inputs and outputs of each signature. Old exports don't say them."""
+        return self.raw.get("signatures", {})
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file_sizes(self.folder))
+
+    @property
+    def base(self) -> str:
+        """The base's name on any machine, and its fingerprint."""
+        return base_name(self.origin, self.tasks[0].pack)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yields what is served, with sizes."""
+        values = sum(file_sizes(os.path.join(self.folder, "variables")))
+        yield "base", f"{self.base}, {byte_size(values - sum(task.size for task in self.tasks))}"
+        for task in self.tasks[:_LISTED]:
+            yield "task", task.summary()
+        others = self.tasks[_LISTED:]
+        if others:
+            yield "", f"and {len(others):,} more, {byte_size(sum(task.size for task in others))}"
+        yield "size", byte_size(self.size)
 
 
-def read_description(folder: str) -> Description:
-    """Reads and checks the description of the export in `folder`."""
-    path = os.path.join(folder, DESCRIPTION_FILE)
-    raw = _check(read_json_object(path), f"{path}:")
-    tasks = [
-        (task["name"], parse_pack(task["pack"], f"{path}: {task['name']}")) for task in raw["tasks"]
-    ]
-    if not tasks or len({name for name, _ in tasks}) < len(tasks):
-        raise UserError(f"{path}: expected tasks of different names")
-    config = config_from_export(raw["config"], f"{path}: config")
+def base_name(origin: str, pack: Pack) -> str:
+    """Returns the name of a base on any machine, and the fingerprint that a pack on it has."""
+    return f"{public_name(origin)} (fingerprint {pack.base.get('fingerprint', '')[:_FINGERPRINT]})"
+
+
+def find_export(path: str | os.PathLike) -> str | None:
+    """Returns the folder of a version: `path` itself, or the newest one in it."""
+    path = os.fspath(path)
+    folders = [path, *(os.path.join(path, number) for number in versions_in(path))]
+    found = (each for each in folders if exists(os.path.join(each, DESCRIPTION_FILE)))
+    return next(found, None)
+
+
+def versions_in(folder: str) -> list[str]:
+    """Returns the names of the versions in a model's folder, the newest first."""
+    names = (name for name in list_folder(folder) if name.isdecimal())
+    return sorted(names, key=int, reverse=True)
+
+
+def read_description(path: str | os.PathLike) -> Description:
+    """Reads and checks the description of a version, or of the newest one in a model's folder."""
+    folder = find_export(path) or os.fspath(path)
+    file = os.path.join(folder, DESCRIPTION_FILE)
+    raw = read_json_object(file)
+    if raw.get("format") != FORMAT:
+        raise UserError(
+            f"{file}: an export of format {raw.get('format')!r}, not {FORMAT}; "
+            "export all packs with --packs instead"
+        )
+    _check(raw, f"{file}:")
+    config = config_from_export(raw["config"], f"{file}: config")
     if len(raw["tokens"]) > config.vocab_size:
         raise UserError(
-            f"{path}: {len(raw['tokens']):,} tokens, but vocab_size is {config.vocab_size:,}"
+            f"{file}: {len(raw['tokens']):,} tokens, but vocab_size is {config.vocab_size:,}"
         )
-    return Description(raw, config, tasks)
+    return Description(folder, raw, config, _read_tasks(raw, file))
+
+
+def _read_tasks(raw: Mapping[str, Any], file: str) -> tuple[DescribedTask, ...]:
+    names = [task["name"] for task in raw["tasks"]]
+    if not names or len(set(names)) < len(names):
+        raise UserError(f"{file}: expected tasks of different names")
+    sizes = _task_sizes(raw["values"], file)
+    if len(sizes) != len(names):
+        raise UserError(f"{file}: has {len(names)} tasks, but values of {len(sizes)}")
+    return tuple(
+        DescribedTask(task["name"], parse_pack(task["pack"], f"{file}: {task['name']}"), size)
+        for task, size in zip(raw["tasks"], sizes, strict=True)
+    )
+
+
+def _task_sizes(layout: Mapping[str, Any], file: str) -> list[int]:
+    """Returns the bytes of each task's own values; see `Values.layout`."""
+    sizes = [_FLOAT * math.prod(shape) for shape in layout["shapes"]]
+    shared = len(layout["paths"])
+    for numbers in layout["numbers"]:
+        if any(number >= len(sizes) for number in numbers):
+            raise UserError(f"{file}: values: numbers: expected at most {len(sizes) - 1}")
+    return [sum(sizes[n] for n in numbers if n >= shared) for numbers in layout["numbers"]]

@@ -16,19 +16,19 @@ from adapter_bert_tf.base.checkpoint import TfCheckpoint
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.encoder.variables import is_layer_norm
 from adapter_bert_tf.errors import UserError, first_line, some
-from adapter_bert_tf.files import absolute, exists, is_folder, list_folder, new_folder, open_bytes
+from adapter_bert_tf.files import absolute, exists, is_folder, new_folder, open_bytes
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE
 from adapter_bert_tf.serve.card import make_examples, model_card, write_warmup
-from adapter_bert_tf.serve.description import Description, read_description
+from adapter_bert_tf.serve.description import FORMAT, Description, read_description
 from adapter_bert_tf.serve.model import ServedModel
+from adapter_bert_tf.serve.plan import Plan, next_version, plan_version
 from adapter_bert_tf.serve.requests import TEXT_OPS
 from adapter_bert_tf.serve.service import ServedTask, Service, read_service
 from adapter_bert_tf.serve.signatures import Signatures, make_signatures
 from adapter_bert_tf.serve.values import from_served, split
 from adapter_bert_tf.text.tokenizer import Vocabulary
 
-FORMAT = 3
 # Without it nobody takes a folder for a SavedModel.
 _GRAPH = "saved_model.pb"
 
@@ -123,17 +123,32 @@ def add_packs(exported: str, packs: Sequence[str], drop_layers: int = 0) -> str:
     Neither the base nor the packs of the tasks that are already there are needed.
 
     Args:
-      exported: The folder of a version.
-      packs: The folders of the packs to add.
+      exported: The folder of a version, or of a model, which means its newest version.
+      packs: The folders of the packs to add. A pack of a task that is there replaces it.
       drop_layers: Number of the lowest layers that these packs leave to the base.
 
     Returns:
       The new version's folder.
     """
-    version = _next_version(os.path.dirname(absolute(exported)))
-    base, tasks = read_export(exported)
-    _write(read_service(base, packs, tasks, drop_layers), version)
-    return version
+    return make_version(plan_version(exported, packs), drop_layers)
+
+
+def make_version(plan: Plan, drop_layers: int = 0) -> str:
+    """Makes a version from an earlier one, as planned, and returns its folder.
+
+    Args:
+      plan: What becomes of its tasks.
+      drop_layers: Number of the lowest layers that the new packs leave to the base.
+    """
+    base, tasks = read_export(plan.source)
+    kept = [
+        dataclasses.replace(task, name=plan.names[task.name])
+        for task in tasks
+        if task.name in plan.names
+    ]
+    service = read_service(base, list(plan.packs.values()), kept, drop_layers)
+    _write(service, plan.version, plan.lacks)
+    return plan.version
 
 
 def find_version(export_dir: str) -> str:
@@ -149,16 +164,12 @@ def find_version(export_dir: str) -> str:
         return folder
     if exists(folder) and not is_folder(folder):
         raise UserError(f"{export_dir}: expected a folder")
-    return _next_version(folder)
+    return next_version(folder)
 
 
-def _next_version(folder: str) -> str:
-    versions = (int(name) for name in list_folder(folder) if name.isdecimal())
-    return os.path.join(folder, str(1 + max(versions, default=0)))
-
-
-def _write(service: Service, version: str) -> None:
-    name = os.path.basename(os.path.dirname(version))
+def _write(service: Service, version: str, note: str = "") -> None:
+    model_folder, number = os.path.split(version)
+    name = os.path.basename(model_folder)
     with _float32():
         model = ServedModel(service)
         signatures = make_signatures(service, model)
@@ -170,8 +181,8 @@ def _write(service: Service, version: str) -> None:
         description = os.path.join(folder, DESCRIPTION_FILE)
         os.mkdir(os.path.dirname(description))
         _write_text(description, _describe(service, model, signatures))
-        write_warmup(os.path.dirname(description), name, examples)
-        card = model_card(service, name, signatures, examples, ops)
+        write_warmup(folder, name, examples)
+        card = model_card(service, name, number, signatures, examples, ops, note)
         _write_text(os.path.join(folder, "README.md"), card)
 
 
@@ -254,12 +265,6 @@ def _describe(service: Service, model: ServedModel, signatures: Signatures) -> s
 def read_export(folder: str) -> tuple[Base, list[ServedTask]]:
     """Reads the base and the tasks of an export from its description and its variables."""
     description = read_description(folder)
-    found = description.raw.get("format")
-    if found != FORMAT:
-        raise UserError(
-            f"{folder}: an export of format {found!r}, not {FORMAT}; "
-            "export all packs with --packs instead"
-        )
     if not exists(os.path.join(folder, _GRAPH)):
         raise UserError(f"{folder}: not a complete export: {_GRAPH} is missing")
     try:
@@ -274,12 +279,15 @@ def _read(description: Description, checkpoint: TfCheckpoint) -> tuple[Base, lis
     def values(name: str) -> np.ndarray:
         return checkpoint.read(f"{name}/.ATTRIBUTES/VARIABLE_VALUE")
 
-    raw, config, packs = description
+    raw, config = description.raw, description.config
     served = {name: values(f"base/{i}") for i, name in enumerate(raw["base"])}
     base = from_served(served, config.inner_dim)
     defaults, tensors = split(values("values"), raw["values"])
     # The other defaults stand for adapters and heads that a task does not have.
     base |= {name: default for name, default in defaults.items() if is_layer_norm(name)}
-    tasks = [ServedTask(name, pack, own) for (name, pack), own in zip(packs, tensors, strict=True)]
+    tasks = [
+        ServedTask(task.name, task.pack, own)
+        for task, own in zip(description.tasks, tensors, strict=True)
+    ]
     vocabulary = Vocabulary(tuple(raw["tokens"]), raw["lower_case"])
     return Base(raw["origin"], config, vocabulary, lambda: iter(base.items())), tasks

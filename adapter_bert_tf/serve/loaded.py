@@ -1,0 +1,176 @@
+"""An export as Python objects: texts in, answers out, without a server."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+# Registers the operations of the tokenizer, without which TensorFlow can't load an export.
+import tensorflow_text  # noqa: F401
+import tf_keras
+from tensorflow_serving.apis import prediction_log_pb2
+
+from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.heads.kinds import HEADS
+from adapter_bert_tf.heads.span import CONTEXT, QUESTION
+from adapter_bert_tf.serve import WARMUP_FILE
+from adapter_bert_tf.serve.description import DescribedTask, Description, read_description
+from adapter_bert_tf.serve.requests import TASK, TEXT, TEXT_PAIR
+from adapter_bert_tf.task import Answer
+from adapter_bert_tf.text.inputs import check_texts
+
+# Lists that are longer show their progress.
+_LONG = 4096
+
+
+def load_export(folder: str | os.PathLike) -> "LoadedExport":
+    """Loads an export, and returns its tasks by name.
+
+    Args:
+      folder: The folder of a version, or of a model, which means its newest version.
+
+    Example:
+      ```
+      export = load_export("models/bert")
+      export["SST-2"].predict(["A fine film."])  # [Prediction(label, score, probabilities)]
+      export["SQuAD"].answer("When?", context)  # Answer(text, score, start, end)
+      ```
+    """
+    described = read_description(folder)
+    try:
+        return LoadedExport(described, tf.saved_model.load(described.folder))
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise UserError(f"{described.folder}: can't be loaded: {first_line(error)}") from None
+
+
+class LoadedExport(Mapping[str, "ExportedTask"]):
+    """The tasks of an export by name.
+
+    Args:
+      described: What the export says about itself.
+      model: The SavedModel.
+
+    Attributes:
+      signatures: TensorFlow's functions, as a server calls them.
+    """
+
+    def __init__(self, described: Description, model: Any):
+        self.described = described
+        # TensorFlow frees the variables that the signatures use together with the model.
+        self._model = model
+        self.signatures: Mapping[str, Any] = model.signatures
+        self._tasks = {task.name: ExportedTask(task, self) for task in described.tasks}
+
+    @property
+    def folder(self) -> str:
+        """The version's folder."""
+        return self.described.folder
+
+    def __getitem__(self, name: str) -> "ExportedTask":
+        if name not in self._tasks:
+            raise KeyError(f"{self.folder} serves {', '.join(self)}, not {name}")
+        return self._tasks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __repr__(self) -> str:
+        return f"LoadedExport({self.folder!r}: {', '.join(self)})"
+
+    def ask(self, signature: str, request: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+        """Calls a signature with strings, and leaves out those that it does not take."""
+        function = self.signatures[signature]
+        taken = function.structured_input_signature[1].keys() & request.keys()
+        outputs = function(**{name: tf.constant(request[name], tf.string) for name in taken})
+        return {name: values.numpy() for name, values in outputs.items()}
+
+    def warm_up(self) -> None:
+        """Answers the requests that TF Serving starts with: the first one takes seconds."""
+        path = os.path.join(self.folder, WARMUP_FILE)
+        for record in tf.data.TFRecordDataset(path) if os.path.exists(path) else ():
+            log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+            request = log.predict_log.request
+            self.signatures[request.model_spec.signature_name](
+                **{name: tf.constant(tf.make_ndarray(v)) for name, v in request.inputs.items()}
+            )
+
+
+class ExportedTask:
+    """A task of an export.
+
+    Args:
+      described: What the export says about it.
+      export: The export.
+
+    Attributes:
+      name: The name by which requests ask for it.
+      labels: Names of its classes.
+      metrics: Metrics that it reached.
+      takes_pairs: Whether its rows are pairs of texts.
+    """
+
+    def __init__(self, described: DescribedTask, export: LoadedExport):
+        self.name = described.name
+        self.labels = described.pack.class_names
+        self.metrics = dict(described.pack.metrics)
+        self.takes_pairs = described.pair
+        self._head = HEADS[described.pack.kind]
+        self._export = export
+
+    def predict(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, batch_size: int = 64
+    ) -> list[Any]:
+        """Returns a prediction for each text, as `Task.predict` does.
+
+        Args:
+          texts: The texts.
+          pairs: The second texts, for a task on pairs.
+          batch_size: Rows of a batch.
+        """
+        if not self._takes_texts:
+            raise UserError(f"{self.name}: a task on questions, use answer(question, context)")
+        check_texts(self.name, self.takes_pairs, texts, pairs)
+        bar = tf_keras.utils.Progbar(
+            len(texts), unit_name="text", interval=1, verbose=len(texts) > _LONG
+        )
+        predictions = []
+        for start in range(0, len(texts), batch_size):
+            some = list(texts[start : start + batch_size])
+            second = [""] * len(some) if pairs is None else list(pairs[start : start + batch_size])
+            request = {TEXT: some, TEXT_PAIR: second, TASK: [self.name] * len(some)}
+            answers = self._export.ask(Head.signature, request)
+            predictions += self._head.predictions(self._own_columns(answers))
+            bar.add(len(some))
+        return predictions
+
+    def answer(self, question: str, context: str) -> Answer:
+        """Answers a question about a text of any length, as `Task.answer` does."""
+        if self._takes_texts:
+            raise UserError(f"{self.name}: a task on texts, use predict; answer is for questions")
+        request = {QUESTION: [question], CONTEXT: [context], TASK: [self.name]}
+        found = self._export.ask(self._head.signature, request)
+        text, score, *place = (found[name][0] for name in ("answer", "score", "start", "end"))
+        # An export counts bytes, as its users may not be Python programs.
+        start, end = (len(context.encode()[:byte].decode()) for byte in place)
+        return Answer(text.decode(), float(score), start, end)
+
+    @property
+    def _takes_texts(self) -> bool:
+        return self._head.signature == Head.signature
+
+    def _own_columns(self, answers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Leaves out the columns that only other tasks have."""
+        columns = len(self.labels)
+        return {
+            name: values[:, :columns] if values.ndim > 1 else values
+            for name, values in answers.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"ExportedTask({self.name!r}, {self._head.kind}, {len(self.labels)} labels)"

@@ -1,0 +1,50 @@
+"""What exports say about themselves, without TensorFlow."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.serve.description import find_export, read_description
+
+EXPORT = pathlib.Path(__file__).parent / "before" / "export"
+
+
+def test_sizes_are_those_of_the_files():
+    export = read_description(EXPORT)
+    assert [task.name for task in export.tasks] == ["a", "b"]
+    files = [path for path in EXPORT.rglob("*") if path.is_file()]
+    assert export.size == sum(path.stat().st_size for path in files)
+    assert 0 < sum(task.size for task in export.tasks) < export.size
+    names = [name for name, _ in export.lines()]
+    assert names == ["base", "task", "task", "size"]
+
+
+def test_of_many_tasks_some_are_listed(tmp_path):
+    path = shutil.copytree(EXPORT, tmp_path / "1") / "assets.extra" / "adapter_bert_tf.json"
+    raw = json.loads(path.read_text())
+    raw["tasks"] = [raw["tasks"][0] | {"name": f"t{i}"} for i in range(50)]
+    raw["values"]["numbers"] = raw["values"]["numbers"][:1] * 50
+    path.write_text(json.dumps(raw))
+    export = read_description(tmp_path)
+    lines = list(export.lines())
+    assert len(lines) < 30
+    assert ("", f"and 30 more, {30 * export.tasks[0].size / 1000:.3g} KB") in lines
+
+
+def test_the_newest_version_is_found(tmp_path):
+    assert find_export(tmp_path) is None
+    for number in ("9", "10"):
+        shutil.copytree(EXPORT, tmp_path / number)
+    (tmp_path / "11").mkdir()
+    assert find_export(tmp_path) == str(tmp_path / "10")
+    assert find_export(tmp_path / "9") == str(tmp_path / "9")
+
+
+def test_another_format_is_refused_with_what_to_run(tmp_path):
+    path = shutil.copytree(EXPORT, tmp_path / "1") / "assets.extra" / "adapter_bert_tf.json"
+    path.write_text(json.dumps({"format": 2}))
+    with pytest.raises(UserError, match="of format 2, not 3; export all packs with --packs"):
+        read_description(tmp_path)

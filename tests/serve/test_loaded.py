@@ -1,0 +1,108 @@
+"""Exports as Python objects."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import adapter_bert_tf as ab
+from tests.serve.kinds import export_every_kind
+from tests.serve.tasks import PAIRS, TEXTS
+
+CONTEXT = "w1 é中 w2 w3, w4. w5 w6 w7"
+
+
+@pytest.fixture(scope="module")
+def exported(bert, tmp_path_factory) -> tuple[str, dict[str, str]]:
+    return export_every_kind(bert, tmp_path_factory.mktemp("kinds"))
+
+
+@pytest.fixture(scope="module")
+def export(exported) -> ab.LoadedExport:
+    return ab.load_export(exported[0])
+
+
+def _close(found, wanted) -> None:
+    """Compares predictions, which are tuples of texts, numbers and tuples."""
+    assert type(found) is type(wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        if isinstance(theirs, tuple):
+            assert list(ours) == pytest.approx(list(theirs), abs=1e-5)
+        elif isinstance(theirs, float):
+            assert ours == pytest.approx(theirs, abs=1e-5)
+        else:
+            assert ours == theirs
+
+
+@pytest.mark.parametrize("name", ["film", "same", "stars", "tone"])
+def test_predictions_are_those_of_the_task(bert, exported, export, name):
+    task = ab.load_task(exported[1][name], bert)
+    pairs = PAIRS if name == "same" else None
+    found = export[name].predict(TEXTS, pairs, batch_size=3)
+    for ours, theirs in zip(found, task.predict(TEXTS, pairs), strict=True):
+        _close(ours, theirs)
+    assert export[name].labels == task.labels
+    assert export[name].metrics == task.metrics
+    assert export[name].predict([], [] if pairs else None) == []
+
+
+def test_answers_are_those_of_the_task_and_counted_in_characters(bert, exported, export):
+    task = ab.load_task(exported[1]["squad"], bert)
+    for context in (CONTEXT, "é" * 3 + CONTEXT):
+        found = export["squad"].answer("w1 w2", context)
+        _close(found, task.answer("w1 w2", context))
+
+
+def test_what_it_can_not_do_is_told(export, tmp_path):
+    assert list(export) == ["film", "same", "stars", "tone", "squad"]
+    with pytest.raises(KeyError, match="serves film, same, stars, tone, squad, not other"):
+        export["other"]
+    with pytest.raises(ab.UserError, match="film: a task on texts, use predict"):
+        export["film"].answer("w1", CONTEXT)
+    with pytest.raises(ab.UserError, match="squad: a task on questions"):
+        export["squad"].predict(["w1"])
+    with pytest.raises(ab.UserError, match="same: a task on pairs"):
+        export["same"].predict(["w1"])
+    with pytest.raises(ab.UserError, match="a list of texts"):
+        export["film"].predict("w1")
+    with pytest.raises(ab.UserError, match="nowhere.*No such file"):
+        ab.load_export(tmp_path / "nowhere")
+
+
+def test_an_export_whose_files_are_not_all_there_is_told_in_a_line(exported, tmp_path):
+    (tmp_path / "1").symlink_to(exported[0])
+    os.makedirs(tmp_path / "2" / "assets.extra")
+    name = "assets.extra/adapter_bert_tf.json"
+    os.symlink(f"{exported[0]}/1/{name}", tmp_path / "2" / name)
+    with pytest.raises(ab.UserError, match="2: can't be loaded") as error:
+        ab.load_export(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_the_card_names_the_base_and_shortens_labels(bert, exported):
+    with open(f"{exported[0]}/1/README.md", encoding="utf-8") as file:
+        card = file.read()
+    fingerprint = ab.read_pack(exported[1]["film"]).base["fingerprint"][:12]
+    assert f"{os.path.basename(bert)} (fingerprint {fingerprint})" in card
+    assert os.path.dirname(bert) not in card
+    assert "<i>long</i>, a label that is too lon… |" in card
+    assert "same-7, … (9 in all) |" in card
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_card_answer(exported):
+    """The lines without a server, as a shell runs them."""
+    with open(f"{exported[0]}/1/README.md", encoding="utf-8") as file:
+        part = file.read().split("## Without a server")[1].split("## Operations")[0]
+    lines = [line.removeprefix("    ") for line in part.splitlines() if line.startswith("    ")]
+    split = next(i for i, line in enumerate(lines) if line.startswith("python -c"))
+    python, shell = "\n".join(lines[:split]), "\n".join(lines[split:])
+    where = os.path.dirname(exported[0])
+    env = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    env["PYTHONPATH"] = os.pathsep.join(sys.path)
+    printed = [sys.executable, "-c", python.replace("\nexport[", "\nprint(export[") + ")"]
+    done = subprocess.run(printed, cwd=where, env=env, capture_output=True, text=True)
+    assert "Prediction(label='film-" in done.stdout, done.stderr
+    done = subprocess.run(shell, cwd=where, env=env, shell=True, capture_output=True, text=True)
+    assert "Result for output key label" in done.stdout, done.stderr

@@ -1,0 +1,109 @@
+"""Which tasks a version has that is made from an earlier one."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.serve.plan import name_packs, plan_version
+
+BEFORE = pathlib.Path(__file__).parent / "before"
+DESCRIPTION = "assets.extra/adapter_bert_tf.json"
+
+
+@pytest.fixture
+def model(tmp_path) -> pathlib.Path:
+    """A model whose version 1 serves `a` and `b`, and whose version 2 serves `b` as `c`."""
+    _version(tmp_path / "model" / "1", {"a": "a", "b": "b"})
+    _version(tmp_path / "model" / "2", {"b": "c"})
+    return tmp_path / "model"
+
+
+def _version(folder: pathlib.Path, names: dict[str, str], **changes) -> None:
+    raw = json.loads((BEFORE / "export" / DESCRIPTION).read_text())
+    numbers = [i for i, task in enumerate(raw["tasks"]) if task["name"] in names]
+    raw["values"]["numbers"] = [raw["values"]["numbers"][i] for i in numbers]
+    raw["tasks"] = [
+        {"name": names[raw["tasks"][i]["name"]], "pack": raw["tasks"][i]["pack"] | changes}
+        for i in numbers
+    ]
+    (folder / "assets.extra").mkdir(parents=True)
+    (folder / DESCRIPTION).write_text(json.dumps(raw))
+
+
+def _pack(folder: pathlib.Path, task: str | None) -> str:
+    shutil.copytree(BEFORE / "pack", folder)
+    description = folder / "pack.json"
+    description.write_text(json.dumps(json.loads(description.read_text()) | {"task": task}))
+    return str(folder)
+
+
+def test_a_pack_replaces_the_task_of_its_name_and_it_is_told(model, tmp_path):
+    plan = plan_version(str(model / "1"), [_pack(tmp_path / "new", "a"), _pack(tmp_path / "d", "")])
+    assert plan.version == str(model / "3")
+    assert plan.packs == {"a": str(tmp_path / "new"), "d": str(tmp_path / "d")}
+    told = [line for line in plan.lines() if line[0] != "note"]
+    assert [(name, text.split(", ")[0]) for name, text in told] == [
+        ("replaced", "a"),
+        ("added", "d"),
+    ]
+
+
+def test_renaming_keeps_the_task_that_a_pack_would_replace(model, tmp_path):
+    pack = _pack(tmp_path / "new", "a")
+    plan = plan_version(str(model / "1"), [pack], rename={"a": "b", "b": "a-old"})
+    assert plan.names == {"a": "b", "b": "a-old"}
+    assert plan.packs == {"a": pack}
+    told = dict(plan.lines())
+    assert "replaced" not in told
+    assert told["added"].startswith("a, ")
+
+
+def test_a_task_that_is_removed_makes_room_for_a_pack(model, tmp_path):
+    plan = plan_version(str(model / "1"), [_pack(tmp_path / "new", "a")], remove=["a"])
+    assert plan.names == {"b": "b"}
+    assert list(plan.packs) == ["a"]
+
+
+def test_a_version_that_is_not_made_from_the_newest_says_what_it_lacks(model, tmp_path):
+    assert (
+        "from version 1, not from the newest, 2: it lacks c"
+        in plan_version(str(model / "1"), remove=["a"]).lacks
+    )
+    assert plan_version(str(model / "2"), rename={"c": "x"}).lacks == ""
+    assert plan_version(str(model), rename={"c": "x"}).source == str(model / "2")
+    _version(model / "10", {"a": "a"}, sha256="0" * 64)
+    assert plan_version(str(model / "1"), remove=["b"]).lacks.endswith("has another pack of a")
+    # What replaces a task is newer than both.
+    pack = _pack(tmp_path / "new", "a")
+    assert plan_version(str(model / "1"), [pack]).lacks.endswith("lacks nothing of that one")
+    (model / "10" / DESCRIPTION).write_text("{")
+    assert "10, which can't be read" in plan_version(str(model / "1"), [pack]).lacks
+
+
+def test_tasks_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    first, second = (_pack(tmp_path / name / "pack", "train") for name in ("films", "books"))
+    assert name_packs([first, second]) == {"train": first, "books": second}
+    # The run `books` is tuned again, and replaces what it brought before, in any order.
+    served = {"train": "train", "books": "train"}
+    assert name_packs([second], served) == {"books": second}
+    assert name_packs([second, first], served) == {"books": second, "train": first}
+    with pytest.raises(UserError, match="several tasks are called films"):
+        name_packs([first, first, first])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"remove": ["z"]}, r"--remove=z: not in .*/1, which serves a, b"),
+        ({"rename": {"z": "y"}}, "--rename=z: not in "),
+        ({"rename": {"a": "b"}}, "several tasks called 'b'"),
+        ({"rename": {"a": "c"}, "remove": ["a"]}, "--rename=a: is removed too"),
+        ({"remove": ["a", "b"]}, "no task of .*/1 would be left"),
+    ],
+)
+def test_changes_that_cannot_be_are_told(model, changes, told):
+    with pytest.raises(UserError, match=told):
+        plan_version(str(model / "1"), **changes)

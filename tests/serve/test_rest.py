@@ -1,0 +1,105 @@
+"""TF Serving's REST protocol, as a server of it answers."""
+
+import json
+import types
+
+import pytest
+import tensorflow as tf
+
+from adapter_bert_tf.serve.rest import LocalModel, RemoteModel, predict
+
+PREDICT = "/v1/models/m:predict"
+_TEXT = tf.TensorSpec([None], tf.string, "text")
+_NUMBER = tf.TensorSpec([None], tf.float32, "number")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> LocalModel:
+    """A model with one and two inputs and outputs."""
+
+    @tf.function
+    def two(text, number):
+        tf.debugging.Assert(tf.size(text) == tf.size(number), ["not of one size"])
+        return {"both": tf.strings.join([text, tf.strings.as_string(number)]), "half": number / 2}
+
+    @tf.function
+    def one(text):
+        return {"length": tf.strings.length(text)}
+
+    module = tf.Module()
+    folder = str(tmp_path_factory.mktemp("model") / "7")
+    signatures = {
+        "serving_default": two.get_concrete_function(text=_TEXT, number=_NUMBER),
+        "one": one.get_concrete_function(text=_TEXT),
+    }
+    tf.saved_model.save(module, folder, signatures)
+    loaded = tf.saved_model.load(folder)
+    export = types.SimpleNamespace(signatures=loaded.signatures, folder=folder, kept=loaded)
+    return LocalModel(export, "m")
+
+
+def _ask(model, **body):
+    status, answer = model.respond("POST", PREDICT, json.dumps(body).encode())
+    return status, json.loads(answer)
+
+
+def test_rows_and_columns_are_answered_as_they_were_asked(model):
+    columns = {"text": ["é", "b"], "number": [1, 3]}
+    both = ["é1.000000", "b3.000000"]
+    assert _ask(model, inputs=columns) == (200, {"outputs": {"both": both, "half": [0.5, 1.5]}})
+    rows = [{"text": "é", "number": 1}, {"text": "b", "number": 3}]
+    wanted = [{"both": both[0], "half": 0.5}, {"both": both[1], "half": 1.5}]
+    assert _ask(model, instances=rows) == (200, {"predictions": wanted})
+
+
+def test_a_single_input_or_output_needs_no_name(model):
+    assert _ask(model, signature_name="one", inputs=["a", "bc"]) == (200, {"outputs": [1, 2]})
+    asked = _ask(model, signature_name="one", instances=["a", "bc"])
+    assert asked == (200, {"predictions": [1, 2]})
+    assert _ask(model, signature_name="one", inputs=[]) == (200, {"outputs": []})
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({}, "inputs"),
+        ([], "list"),
+        ({"inputs": {"text": ["a"]}}, "expected the inputs"),
+        ({"inputs": {"text": ["a"], "number": ["b"]}}, "dtype float"),
+        ({"inputs": {"text": ["a", "b"], "number": [1]}}, "not of one size"),
+        ({"instances": [{"text": "a"}]}, "expected the inputs"),
+        ({"inputs": {"text": ["\ud800"], "number": [1]}}, "unicode"),
+        (
+            {"signature_name": "three", "inputs": []},
+            "no signature three; known are one, serving_default",
+        ),
+    ],
+)
+def test_wrong_requests_are_told(model, body, told):
+    status, answer = model.respond("POST", PREDICT, json.dumps(body).encode())
+    assert status == 400
+    assert told in json.loads(answer)["error"]
+
+
+def test_the_status_and_the_signatures_are_told(model):
+    for path in ("/v1/models/m", "/v1/models/m/versions/7"):
+        status, answer = model.respond("GET", path)
+        assert status == 200
+        assert json.loads(answer)["model_version_status"][0]["version"] == "7"
+    metadata = json.loads(model.respond("GET", "/v1/models/m/metadata")[1])["metadata"]
+    defined = metadata["signature_def"]["signature_def"]["serving_default"]
+    assert defined["inputs"]["text"]["dtype"] == "DT_STRING"
+    for method, path in (("GET", "/v1/models/other"), ("GET", "/v1/models/m/versions/8")):
+        assert model.respond(method, path)[0] == 404
+    assert model.respond("POST", PREDICT, b"{")[0] == 400
+    assert model.respond("POST", "/v1/models/m:classify", b"{}")[0] == 400
+
+
+def test_a_server_that_is_down_is_told():
+    model = RemoteModel("http://127.0.0.1:9/", "m")
+    status, answer = model.respond("GET", "/v1/models/m")
+    assert status == 502
+    told = "http://127.0.0.1:9 does not answer: Connection refused"
+    assert json.loads(answer) == {"error": told}
+    with pytest.raises(ValueError, match=told):
+        predict(model, "tasks", {"request": [""]})
