@@ -42,6 +42,7 @@ _TYPES = {
     "variables": list,
     "weights": str,
     "sha256": str,
+    "baseline": dict | None,
 }
 
 
@@ -63,6 +64,7 @@ class Pack:
       variables: Paths of the variables that it brings.
       weights: Name of the file with their values.
       sha256: Digest of that file.
+      baseline: The design of a baseline without BERT. Its base is a text module.
     """
 
     base: dict[str, str]
@@ -77,12 +79,15 @@ class Pack:
     variables: list[str]
     weights: str
     sha256: str
+    baseline: dict[str, Any] | None = None
 
     def to_json(self) -> bytes:
         """The content of `pack.json`."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["adapter"] = self.adapter and self.adapter.to_dict()
         fields["tuning"] = self.tuning.to_dict()
+        if self.baseline is None:
+            del fields["baseline"]
         return json.dumps({"format": FORMAT, **fields}, indent=2).encode() + b"\n"
 
     def make_head(self) -> Head:
@@ -113,6 +118,12 @@ def refuse_no_head(pack: Pack, folder: str | os.PathLike) -> None:
         raise UserError(f"{folder}: has no head; tune one on it with --pack={folder}")
 
 
+def refuse_baseline(pack: Pack, folder: str | os.PathLike) -> None:
+    """Refuses a baseline, where a pack is needed that belongs to a BERT."""
+    if pack.baseline is not None:
+        raise UserError(f"{folder}: a baseline without BERT, not what was tuned of one")
+
+
 def read_description(folder: str | os.PathLike) -> Pack:
     """Reads a pack's description without TensorFlow, so its head is not checked."""
     path = os.path.join(folder, DESCRIPTION)
@@ -134,6 +145,7 @@ def parse_description(raw: dict[str, Any], path: str) -> Pack:
     if raw.pop("format", None) != FORMAT:
         raise UserError(f"{path}: not a task pack of format {FORMAT}")
     raw.setdefault("inputs", {})  # Older packs don't have it.
+    raw.setdefault("baseline", None)
     names = {field.name for field in dataclasses.fields(Pack)}
     if raw.keys() != names:
         odd = ", ".join(sorted(raw.keys() ^ names))

@@ -134,7 +134,7 @@ def train(plan: Plan, settings: RunSettings, folder: RunFolder) -> bool:
         epoch, step_in_epoch = divmod(checkpoint.step, schedule.steps_per_epoch)
         order = batches.shuffled(settings.seed, epoch)[step_in_epoch : schedule.steps_of(epoch)]
         # Only here is something to be saved; elsewhere a signal may end the process at once.
-        with _on_signals(watcher.stop.set), quiet():
+        with on_signals(watcher.stop.set), quiet():
             model.fit(
                 batches.dataset(order),
                 initial_epoch=epoch,
@@ -375,7 +375,7 @@ class _Watcher(tf_keras.callbacks.Callback):
 
 
 @contextlib.contextmanager
-def _on_signals(call: Callable[[], None]) -> Iterator[None]:
+def on_signals(call: Callable[[], None]) -> Iterator[None]:
     """Calls `call` at SIGTERM and Ctrl-C, instead of ending the process."""
     # Python lets only the main thread handle signals.
     is_main = threading.current_thread() is threading.main_thread()
