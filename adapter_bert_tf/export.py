@@ -9,7 +9,7 @@ version, put its number at the end of `--export_dir`.
     python -m adapter_bert_tf.export --add_to=models/bert/1 --packs=runs/rte/pack
 
 writes `models/bert/2` with the tasks of version 1 and one more. Neither the base nor the packs of
-version 1 are needed for that.
+version 1 are needed for that. A baseline without BERT is exported alone.
 """
 
 import os
@@ -36,13 +36,16 @@ def _main() -> None:
         refuse_unknown(values.bert)
     for pack in values.packs:
         read_description(pack)
+    is_baseline = any(read_description(pack).baseline is not None for pack in values.packs)
 
     # Imported here, so that wrong flags are reported before TensorFlow is loaded.
     from adapter_bert_tf.base.load import find_base
-    from adapter_bert_tf.serve.export import add_packs, export_packs
+    from adapter_bert_tf.serve.export import add_packs, export, export_packs
 
     if values.add_to is not None:
         version = add_packs(values.add_to, values.packs)
+    elif is_baseline:
+        version = export(values.packs, values.export_dir)
     else:
         base = find_base(
             values.bert, values.bert_config_file, values.vocab_file, values.do_lower_case

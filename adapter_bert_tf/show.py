@@ -75,10 +75,11 @@ def _show_pack(folder: str) -> Iterator[Line]:
     yield "pack", folder
     yield "task", f"{pack.task or 'without a name'}: {pack.kind}"
     yield from _labels(pack)
-    yield "tuning", _tuning(pack)
+    yield _method(pack)
     yield "metrics", _metrics(pack.metrics)
     fingerprint = pack.base.get("fingerprint", "")[:_FINGERPRINT]
-    yield "base", f"{pack.base.get('origin')}, fingerprint {fingerprint}"
+    base = "base" if pack.baseline is None else "module"
+    yield base, f"{pack.base.get('origin')}, fingerprint {fingerprint}"
     if pack.vocabulary:
         cased = "lower-cased" if pack.vocabulary.get("lower_case") else "cased"
         yield "vocab", f"{pack.vocabulary.get('size', 0):,} tokens, {cased}"
@@ -91,6 +92,12 @@ def _labels(pack: Pack) -> Iterator[Line]:
     if names:
         more = f", … ({len(names):,} in all)" if len(names) > _LABELS else ""
         yield "labels", ", ".join(names[:_LABELS]) + more
+
+
+def _method(pack: Pack) -> Line:
+    if pack.baseline is None:
+        return "tuning", _tuning(pack)
+    return "baseline", _settings({**pack.baseline})
 
 
 def _tuning(pack: Pack) -> str:
@@ -212,20 +219,17 @@ def _show_export(folder: str) -> Iterator[Line]:
     raw = read_json_object(path)
     try:
         tasks = [(task["name"], parse_description(task["pack"], path)) for task in raw["tasks"]]
-        config, origin, words = raw["config"], raw["origin"], len(raw["tokens"])
-        cased = "lower-cased" if raw["lower_case"] else "cased"
-        sizes = (config["num_layers"], config["hidden_size"])
+        about = [] if "baseline" in raw else _base_of_export(raw)
         signatures = raw.get("signatures", {})
     except (LookupError, TypeError) as error:
         raise UserError(f"{path}: not a complete description: {error!r}") from None
     yield "export", folder
-    yield "base", f"{origin}: {sizes[0]} layers, {sizes[1]} wide"
-    yield "vocab", f"{words:,} tokens, {cased}"
+    yield from about
     for name, pack in tasks:
         yield "", ""
         yield "task", f"{name}: {pack.kind}"
         yield from _labels(pack)
-        yield "tuning", _tuning(pack)
+        yield _method(pack)
         yield "metrics", _metrics(pack.metrics)
         yield "inputs", _settings(pack.inputs) or "unknown"
     yield "", ""
@@ -233,6 +237,14 @@ def _show_export(folder: str) -> Iterator[Line]:
         takes, gives = (", ".join(signature[part]) for part in ("inputs", "outputs"))
         yield "signature", f"{name}: {takes} -> {gives}"
     yield "size", _bytes(sum(_file_sizes(folder)))
+
+
+def _base_of_export(raw: Mapping[str, Any]) -> list[Line]:
+    config, cased = raw["config"], "lower-cased" if raw["lower_case"] else "cased"
+    return [
+        ("base", f"{raw['origin']}: {config['num_layers']} layers, {config['hidden_size']} wide"),
+        ("vocab", f"{len(raw['tokens']):,} tokens, {cased}"),
+    ]
 
 
 def _file_sizes(folder: str) -> Iterable[int]:

@@ -36,6 +36,9 @@ class Glove(TableModule):
     def fingerprint(self) -> str:
         return glove_fingerprint()
 
+    def tracked(self) -> list:
+        return [*super().tracked(), self._lookup]
+
     def rows(self, texts: tf.Tensor) -> tf.RaggedTensor:
         texts = tf.strings.regex_replace(tf.strings.lower(texts, "utf-8"), _MARK, r" \0 ")
         words = tf.strings.split(texts)

@@ -1,13 +1,16 @@
 """Text modules of TF-Hub: of its first format, and SavedModels of TensorFlow 2."""
 
+import glob
 import hashlib
+import os
+from typing import Any
 
 import tensorflow as tf
 
 from adapter_bert_tf.base.checkpoint import UNREADABLE
 from adapter_bert_tf.baseline.modules import HUB_MODULES
 from adapter_bert_tf.baseline.text_module import TextModule
-from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.errors import UserError, first_line, quiet
 
 _SIGNATURE, _OUTPUT = "default", "default"
 _EXAMPLES = ("A text to start with.", "")
@@ -22,7 +25,7 @@ class HubModule(TextModule):
 
     def __init__(self, name: str):
         super().__init__(name)
-        self._loaded = _load(name, HUB_MODULES.get(name, name))
+        self._folder, self._loaded = _load(name, HUB_MODULES.get(name, name))
         self._function = _function_of(self._loaded, name)
         try:
             example = self.embed(tf.constant(_EXAMPLES))
@@ -35,9 +38,14 @@ class HubModule(TextModule):
     @property
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
-        for variable in self._loaded.variables:
-            digest.update(variable.numpy().tobytes())
+        for part in ("saved_model.pb", "variables/variables.data*"):
+            for path in sorted(glob.glob(os.path.join(glob.escape(self._folder), part))):
+                with open(path, "rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()
+
+    def tracked(self) -> list:
+        return [self._loaded]
 
     def embed(self, texts: tf.Tensor) -> tf.Tensor:
         output = self._function(texts)
@@ -46,21 +54,35 @@ class HubModule(TextModule):
         return tf.convert_to_tensor(output)
 
     def tuned(self) -> list[tf.Variable]:
-        # First-format modules don't mark them: all that are floats are trained.
-        marked = getattr(self._loaded, "trainable_variables", None)
-        found = self._loaded.variables if marked is None else marked
-        return [each for each in found if each.dtype.is_floating]
+        found = [each for each in _variables_of(self._loaded) if each.dtype.is_floating]
+        if not found:
+            raise UserError(
+                f"{self.origin}: can't be fine-tuned: TensorFlow 2 can't train the variables of "
+                "its format; narrow the space with fine_tune=no"
+            )
+        return found
 
 
-def _load(name: str, handle: str):
+def _load(name: str, handle: str) -> tuple[str, Any]:
+    """Returns the folder of a module, and the module."""
     # Imported here because no other module needs it.
     import tensorflow_hub as hub
 
     try:
         # Of the first format it takes the graph without dropout, which can be trained as well.
-        return hub.load(handle)
+        with quiet():
+            return hub.resolve(handle), hub.load(handle)
     except UNREADABLE as error:
         raise UserError(f"{name}: can't be loaded from TF-Hub: {first_line(error)}") from None
+
+
+def _variables_of(loaded) -> list[tf.Variable]:
+    """Returns the variables that a module lists, those that are trained if it says them."""
+    # First-format modules don't mark those that are trained, and plain SavedModels list none.
+    for each in ("trainable_variables", "variables"):
+        if hasattr(loaded, each):
+            return list(getattr(loaded, each))
+    return list(loaded.__call__.concrete_functions[0].variables)
 
 
 def _function_of(loaded, name: str):

@@ -54,6 +54,10 @@ class TextModule(tf.Module, abc.ABC):
             for variable, value in zip(self.tuned(), before, strict=True):
                 variable.assign(value)
 
+    def tracked(self) -> list:
+        """Returns what a SavedModel has to keep of it: variables and tables."""
+        return list(self.variables)
+
     def as_read(self, texts: tf.Tensor) -> tf.Tensor:
         """Returns texts without what the module does not tell apart, so that less is computed."""
         return texts
@@ -112,6 +116,9 @@ class TableModule(TextModule):
         changed.values[rows] = values
         changed.__dict__.pop("_table", None)
         return changed
+
+    def tracked(self) -> list:
+        return [self.table]
 
     def embed(self, texts: tf.Tensor) -> tf.Tensor:
         return pool(self.table, self.rows(texts))

@@ -20,6 +20,7 @@ from adapter_bert_tf.errors import UserError, first_line, some
 from adapter_bert_tf.files import new_folder, read_json_object
 from adapter_bert_tf.pack.pack import parse_pack, read_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE
+from adapter_bert_tf.serve.baseline import find_baseline, write_baseline
 from adapter_bert_tf.serve.card import make_examples, model_card, write_warmup
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.requests import TEXT_OPS
@@ -82,6 +83,9 @@ def export(
     folders = [packs] if isinstance(packs, str | os.PathLike) else list(packs)
     if not folders:
         raise UserError("expected the folders of task packs")
+    baseline = find_baseline(folders)
+    if baseline is not None:
+        return export_baseline(baseline, export_dir)
     base = find_base(
         bert or read_pack(folders[0]).base.get("origin", ""),
         bert_config_file,
@@ -108,6 +112,23 @@ def export_packs(base: Base, packs: Sequence[str], export_dir: str) -> str:
     """
     version = find_version(export_dir)
     _write(read_service(base, packs), version)
+    return version
+
+
+def export_baseline(pack: str, export_dir: str) -> str:
+    """Exports a baseline without BERT.
+
+    Args:
+      pack: The pack's folder.
+      export_dir: The model's folder, in which the next version is made, or the folder of a version
+        that does not exist yet.
+
+    Returns:
+      The version's folder.
+    """
+    version = find_version(export_dir)
+    with _float32():
+        write_baseline(pack, version, os.path.basename(os.path.dirname(version)), check_ops_of)
     return version
 
 
@@ -207,6 +228,11 @@ def ops_of(folder: str) -> set[str]:
     return found
 
 
+def check_ops_of(folder: str) -> None:
+    """Refuses a SavedModel with operations that TF Serving may lack."""
+    check_ops(ops_of(folder))
+
+
 def check_ops(ops: set[str]) -> None:
     """Refuses operations that TF Serving's binaries do not have in every version since 2.12."""
     foreign = {op for op in ops if not hasattr(tf.raw_ops, op)} - TEXT_OPS
@@ -248,6 +274,8 @@ def read_export(folder: str) -> tuple[Base, list[ServedTask]]:
     """Reads the base and the tasks of an export from its description and its variables."""
     path = os.path.join(folder, DESCRIPTION_FILE)
     raw = read_json_object(path)
+    if "baseline" in raw:
+        raise UserError(f"{folder}: a baseline without BERT; other tasks can't be added to it")
     if raw.get("format") != FORMAT:
         raise UserError(
             f"{path}: an export of format {raw.get('format')}, not {FORMAT}; "
