@@ -9,7 +9,8 @@ version, put its number at the end of `--export_dir`.
     python -m adapter_bert_tf.export --add_to=models/bert/1 --packs=runs/rte/pack
 
 writes `models/bert/2` with the tasks of version 1 and one more. Neither the base nor the packs of
-version 1 are needed for that. A pack of a task that is there replaces it.
+version 1 are needed for that. A pack of a task that is there replaces it. A baseline without BERT
+is exported alone.
 
     python -m adapter_bert_tf.export --add_to=models/bert --remove=RTE --rename=SST-2:sentiment
 
@@ -23,6 +24,7 @@ from absl import flags
 from adapter_bert_tf import entry
 from adapter_bert_tf.base.presets import refuse_unknown
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve.description import read_description
 from adapter_bert_tf.serve.plan import name_packs, plan_version
 
@@ -43,12 +45,15 @@ def _main() -> None:
 
 def _export(values: flags.FlagValues) -> str:
     refuse_unknown(values.bert)
-    name_packs(values.packs)
+    named = name_packs(values.packs)
+    is_baseline = any(read_pack(pack).baseline is not None for pack in named.values())
 
     # Imported here, so that wrong flags are reported before TensorFlow is loaded.
     from adapter_bert_tf.base.load import find_base
-    from adapter_bert_tf.serve.export import export_packs
+    from adapter_bert_tf.serve.export import export, export_packs
 
+    if is_baseline:
+        return export(values.packs, values.export_dir)
     base = find_base(values.bert, values.bert_config_file, values.vocab_file, values.do_lower_case)
     return export_packs(base, values.packs, values.export_dir, values.drop_layers)
 

@@ -1,5 +1,6 @@
 """From the fields of settings to flags, and from flags to settings."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from absl import flags
@@ -22,14 +23,15 @@ def define_flags(kind: type[RunSettings]) -> None:
     """Defines a flag for each option of a run's settings."""
     for owner, prefix in option_sets(kind):
         for option in options_of(owner, prefix).values():
-            _define(option)
+            define(option)
             for alias in option.aliases:
                 flags.DEFINE_alias(alias, option.name)
     for name, meaning in _IGNORED.items():
         flags.DEFINE_string(name, None, f"Ignored: {meaning} in adapter-bert.")
 
 
-def _define(option: Option) -> None:
+def define(option: Option) -> None:
+    """Defines the flag of an option."""
     # A flag that is not given is None, and leaves the field's default. The help shows it.
     default = option.default
     if option.many and default is not None:
@@ -45,12 +47,18 @@ def _define(option: Option) -> None:
         _DEFINE[option.type](option.name, None, help)
 
 
+def given(options: Iterable[Option]) -> dict[str, Any]:
+    """Returns the values of those flags that are given."""
+    found: dict[str, Any] = {}
+    for option in options:
+        value = flags.FLAGS[option.name].value
+        if value is not None:
+            found[option.name] = option.parse(value) if option.many else value
+    return found
+
+
 def read_settings(kind: type[Settings]) -> Settings:
     """Returns the settings that the flags ask for."""
-    given: dict[str, Any] = {}
-    for owner, prefix in option_sets(kind):
-        for name, option in options_of(owner, prefix).items():
-            value = flags.FLAGS[name].value
-            if value is not None:
-                given[name] = option.parse(value) if option.many else value
-    return make_settings(kind, given)
+    sets = option_sets(kind)
+    options = (each for owner, prefix in sets for each in options_of(owner, prefix).values())
+    return make_settings(kind, given(options))

@@ -81,10 +81,11 @@ def _show_pack(folder: str) -> Iterator[Line]:
     yield "pack", folder
     yield "task", f"{pack.task or 'without a name'}: {pack.kind}"
     yield from _labels(pack)
-    yield "tuning", _tuning(pack)
+    yield _method(pack)
     yield "metrics", _metrics(pack.metrics)
     fingerprint = pack.base.get("fingerprint", "")[:_FINGERPRINT]
-    yield "base", f"{pack.base.get('origin')}, fingerprint {fingerprint}"
+    base = "base" if pack.baseline is None else "module"
+    yield base, f"{pack.base.get('origin')}, fingerprint {fingerprint}"
     if pack.vocabulary:
         cased = "lower-cased" if pack.vocabulary.get("lower_case") else "cased"
         yield "vocab", f"{pack.vocabulary.get('size', 0):,} tokens, {cased}"
@@ -97,6 +98,12 @@ def _labels(pack: Pack) -> Iterator[Line]:
     if names:
         more = f", … ({len(names):,} in all)" if len(names) > _LABELS else ""
         yield "labels", ", ".join(names[:_LABELS]) + more
+
+
+def _method(pack: Pack) -> Line:
+    if pack.baseline is None:
+        return "tuning", _tuning(pack)
+    return "baseline", _settings({**pack.baseline})
 
 
 def _tuning(pack: Pack) -> str:
@@ -199,16 +206,17 @@ def _progress(folder: RunFolder, settings: Mapping[str, Any]) -> str:
 
 def _show_export(folder: str) -> Iterator[Line]:
     export = read_description(folder)
-    cased = "lower-cased" if export.raw["lower_case"] else "cased"
     yield "export", export.folder
-    config = export.config
-    yield "base", f"{export.origin}: {config.num_layers} layers, {config.hidden_size} wide"
-    yield "vocab", f"{len(export.raw['tokens']):,} tokens, {cased}"
+    if export.config is not None:
+        layers, width = export.config.num_layers, export.config.hidden_size
+        cased = "lower-cased" if export.raw["lower_case"] else "cased"
+        yield "base", f"{export.origin}: {layers} layers, {width} wide"
+        yield "vocab", f"{len(export.raw['tokens']):,} tokens, {cased}"
     for task in export.tasks:
         yield "", ""
         yield "task", f"{task.name}: {task.pack.kind}"
         yield from _labels(task.pack)
-        yield "tuning", _tuning(task.pack)
+        yield _method(task.pack)
         yield "metrics", _metrics(task.pack.metrics)
         yield "inputs", _settings(task.pack.inputs) or "unknown"
         yield "size", byte_size(task.size)

@@ -1,36 +1,31 @@
 """A tuned task as an object: texts in, answers out."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 from adapter_bert_tf import internals
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import find_base, make_encoder
+from adapter_bert_tf.baseline.task import load_baseline
 from adapter_bert_tf.data.batches import Batches, bucket_lengths
-from adapter_bert_tf.data.memory import Tabular, to_table
-from adapter_bert_tf.data.sources import OwnFiles
-from adapter_bert_tf.data.task import DEV
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.heads.head import Answers, Head
-from adapter_bert_tf.heads.kinds import TEXT_LABELS
+from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.pack.model import load_pack, save_pack, share_encoder
 from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_no_head
 from adapter_bert_tf.squad.decoder import Answered, Decoding, find_answers
 from adapter_bert_tf.squad.questions import Questions
 from adapter_bert_tf.squad.windows import SpanWindows, WindowSizes, to_windows
-from adapter_bert_tf.text.inputs import check_texts, encode, pad
+from adapter_bert_tf.text.inputs import encode, pad
 from adapter_bert_tf.text.tokenizer import Tokenizer
+from adapter_bert_tf.text_task import TextTask
 from adapter_bert_tf.tuning.outputs import Progress, compute_outputs
 from adapter_bert_tf.tuning.task_model import TaskModel
 
 DEFAULT_LENGTH = 128
-# Texts that are tokenised and sorted by length together: memory stays level for longer lists.
-_TOGETHER = 4096
 _WINDOWS = 8
 
 
@@ -50,7 +45,7 @@ class Answer(NamedTuple):
     end: int
 
 
-class Task:
+class Task(TextTask):
     """A model for a task, with what is needed to ask it.
 
     Args:
@@ -76,11 +71,8 @@ class Task:
         inputs: Mapping[str, Any] | None = None,
         metrics: Mapping[str, float] | None = None,
     ):
+        super().__init__(name, labels, inputs, metrics)
         self.model = model
-        self.name = name
-        self.labels = tuple(labels)
-        self.metrics = dict(metrics or {})
-        self.settings = dict(inputs or {})
         self.tokenizer = make_tokenizer(model.encoder.base, self.max_seq_length)
 
     @property
@@ -96,114 +88,13 @@ class Task:
         return int(self.settings.get("max_seq_length", DEFAULT_LENGTH))
 
     @property
-    def takes_pairs(self) -> bool | None:
-        """Whether its rows are pairs of texts; None if its pack does not say it."""
-        return self.settings.get("pair")
-
-    @property
     def _takes_texts(self) -> bool:
         return self.head.signature == Head.signature
 
     def inputs(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> dict:
         """Returns what `model` takes: the texts' ids, mask and segments, padded."""
-        self._check_texts(texts, pairs)
+        self.check_texts(texts, pairs)
         return pad(self._encode(texts, pairs))
-
-    def predict(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None, batch_size: int = 64
-    ) -> list[Any]:
-        """Returns a prediction for each text.
-
-        Rows are sorted by length, so that little is padded, and long lists show their progress.
-
-        Args:
-          texts: The texts.
-          pairs: The second texts, for a task on pairs.
-          batch_size: Rows of a batch.
-
-        Returns:
-          For classes `Prediction(label, score, probabilities)`, for a regression `Value(value)`;
-          see the head's `predictions`.
-        """
-        return self.head.predictions(self.answers(texts, pairs, batch_size))
-
-    def answers(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None, batch_size: int = 64
-    ) -> dict[str, np.ndarray]:
-        """Returns what `predict` says as arrays, by the names of an export's outputs."""
-        self._check_texts(texts, pairs)
-        shown = len(texts) > _TOGETHER
-        bar = tf_keras.utils.Progbar(len(texts), unit_name="text", interval=1, verbose=shown)
-        parts = [
-            self._outputs(texts[rows], None if pairs is None else pairs[rows], batch_size, bar.add)
-            for rows in _chunks(len(texts))
-        ]
-        return self.to_answers(np.concatenate(parts)) if parts else self._no_answers()
-
-    def to_answers(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns what users see of the model's outputs."""
-        logits = tf.reshape(tf.constant(outputs, tf.float32), [len(outputs), -1])
-        names = self.labels or [""] * logits.shape[1]
-        labels = tf.tile(tf.constant(names)[None], [len(outputs), 1])
-        answers: Answers = self.head.answers(self.head.activate(logits), labels)
-        return {name: values.numpy() for name, values in answers.items()}
-
-    def _no_answers(self) -> dict[str, np.ndarray]:
-        columns = max(1, len(self.labels))
-        return {
-            name: values[:0] for name, values in self.to_answers(np.zeros([1, columns])).items()
-        }
-
-    def evaluate(
-        self,
-        examples: Tabular,
-        *,
-        text_column: str | None = None,
-        text_pair_column: str | None = None,
-        label_column: str | Sequence[str] | None = None,
-        label_separator: str | None = None,
-        batch_size: int = 64,
-    ) -> dict[str, float]:
-        """Scores the model.
-
-        Args:
-          examples: A path, a pandas DataFrame, a list of `(text, label)` or `(text, pair, label)`,
-            or a `tf.data.Dataset` of dictionaries.
-          text_column: Column of the text, if it can't be guessed.
-          text_pair_column: Column of the second text.
-          label_column: Column of the labels, or several.
-          label_separator: What separates several labels in a cell.
-          batch_size: Rows of a batch.
-
-        Returns:
-          The metrics by name: those that the task pack has, or else the usual ones of its kind.
-        """
-        self._check_takes_texts()
-        source = OwnFiles(
-            {DEV: to_table(examples)},
-            TEXT_LABELS,
-            text_column=text_column,
-            pair_column=text_pair_column,
-            label_columns=[label_column] if isinstance(label_column, str) else label_column,
-            separator=label_separator,
-            kind=self.head.kind,
-            labels=self.labels,
-        )
-        read = source.read(DEV)
-        pairs = None if self.takes_pairs is False else read.pairs
-        self._check_texts(read.texts, pairs)
-        parts = [
-            self._outputs(read.texts[rows], pairs and pairs[rows], batch_size, None)
-            for rows in _chunks(len(read.texts))
-        ]
-        outputs = np.concatenate(parts)
-        return dict(self.head.evaluate(self.metric_names, np.array(read.labels), outputs))
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        """Names of the metrics that `evaluate` computes."""
-        known = tuple(name for name in self.metrics if name in self.head.metrics)
-        return known or self.head.default_metrics
 
     def answer(self, question: str, context: str) -> Answer:
         """Answers a question about a text of any length."""
@@ -270,18 +161,6 @@ class Task:
         if not self._takes_texts:
             raise UserError(f"{self.name}: a task on questions, use answer(question, context)")
 
-    def _check_texts(self, texts: Sequence[str], pairs: Sequence[str] | None) -> None:
-        self._check_takes_texts()
-        check_texts(self.name, self.takes_pairs, texts, pairs)
-
-    def __repr__(self) -> str:
-        return f"Task({self.name!r}, {self.head.kind}, {len(self.labels)} labels)"
-
-
-def _chunks(total: int) -> Iterator[slice]:
-    for start in range(0, total, _TOGETHER):
-        yield slice(start, start + _TOGETHER)
-
 
 def make_tokenizer(base: Base, max_seq_length: int) -> Tokenizer:
     """Returns the base's tokenizer; refuses rows that are longer than the base takes."""
@@ -299,7 +178,7 @@ def load_task(
     bert_config_file: str | None = None,
     vocab_file: str | None = None,
 ) -> Task:
-    """Loads a task pack with the BERT that it was tuned on.
+    """Loads a task pack with the BERT that it was tuned on, or a baseline without BERT.
 
     Args:
       pack: The pack's folder.
@@ -316,6 +195,11 @@ def load_task(
     """
     described = read_pack(pack)
     refuse_no_head(described, pack)
+    if described.baseline is not None:
+        if bert or base or bert_config_file or vocab_file:
+            raise UserError(f"{pack}: a baseline without BERT; it takes none")
+        # It answers texts as other tasks do.
+        return cast(Task, load_baseline(pack))
     if base is not None:
         encoder = share_encoder(base.model.encoder, described, os.fspath(pack))
     else:

@@ -24,12 +24,16 @@ def bucket_lengths(max_seq_length: int) -> list[int]:
     return lengths
 
 
-def some_rows(columns: dict[str, Any], count: int | None) -> dict[str, Any]:
-    """Returns so many rows, in their order; which ones does not depend on the run's seed."""
-    total = int(columns[IDS].nrows())
+def chosen_rows(total: int, count: int | None) -> np.ndarray:
+    """Returns so many of all rows, in their order; they don't depend on the run's seed."""
     if count is None or count >= total:
-        return columns
-    rows = np.sort(np.random.default_rng(0).permutation(total)[:count])
+        return np.arange(total)
+    return np.sort(np.random.default_rng(0).permutation(total)[:count])
+
+
+def some_rows(columns: dict[str, Any], count: int | None) -> dict[str, Any]:
+    """Returns so many rows of all columns: see `chosen_rows`."""
+    rows = chosen_rows(int(columns[IDS].nrows()), count)
     return {name: tf.gather(values, rows) for name, values in columns.items()}
 
 

@@ -9,20 +9,22 @@ from typing import Any
 
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.records import in_words
-from adapter_bert_tf.experiment.table import EXPERIMENTS, SWEEP, Experiment
+from adapter_bert_tf.experiment.table import BASELINE, EXPERIMENTS, SWEEP, Experiment
 from adapter_bert_tf.files import read_json_object, write_atomically
 
 _ABOUT = "about.json"
 
 
-def collect(name: str, experiment: Experiment, command: Sequence[str]) -> dict[str, Any]:
+def collect(
+    name: str, experiment: Experiment, program: str, arguments: Sequence[str]
+) -> dict[str, Any]:
     """Returns the experiment, its settings, the command, the machine and the commit."""
     return {
         "experiment": name,
         "title": experiment.title,
         "base": experiment.bert,
         "settings of all trials": in_words(experiment.fixed) or "the defaults",
-        "command": " ".join(["python -m adapter_bert_tf.experiment", *command[1:]]),
+        "command": " ".join([f"python -m {program}", *arguments]),
         "machine": f"{_processor()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "commit": _commit(),
@@ -38,7 +40,7 @@ def read(folder: str) -> dict[str, Any]:
     """Returns what `write` has kept."""
     path = os.path.join(folder, _ABOUT)
     found = read_json_object(path)
-    if found.get("experiment") not in (*EXPERIMENTS, SWEEP):
+    if found.get("experiment") not in (*EXPERIMENTS, SWEEP, BASELINE):
         raise UserError(f"{path}: does not name an experiment")
     return found
 

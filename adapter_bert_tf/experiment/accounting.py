@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.estimate import sizes_of
-from adapter_bert_tf.pack.pack import read_pack, read_shapes
+from adapter_bert_tf.pack.pack import read_pack, read_shapes, refuse_baseline
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +58,8 @@ def suite_cost(packs: Sequence[str | os.PathLike], base_parameters: int | None =
     if not packs:
         raise UserError("expected the folders of task packs")
     described = [read_pack(pack) for pack in packs]
+    for each, folder in zip(described, packs, strict=True):
+        refuse_baseline(each, folder)
     if len({each.base.get("fingerprint") for each in described}) > 1:
         raise UserError("the packs were tuned on different bases, so they share none")
     if base_parameters is None:

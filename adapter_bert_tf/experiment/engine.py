@@ -6,21 +6,19 @@ by another one.
 """
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import threading
-import time
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import optuna
-from optuna.storages import JournalStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from adapter_bert_tf import internals
-from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.baseline.space import Design
 from adapter_bert_tf.experiment.records import (
     COMPLETE,
     FAILED,
@@ -29,9 +27,11 @@ from adapter_bert_tf.experiment.records import (
     WAITING,
     Record,
 )
+from adapter_bert_tf.experiment.sampling import propose, to_distributions
+from adapter_bert_tf.experiment.storage import HEARTBEAT, JOURNAL, open_storage, told
+from adapter_bert_tf.experiment.table import Search
 from adapter_bert_tf.experiment.trials import Trial
 
-JOURNAL = "journal.log"
 _LOCKS = "locks"
 _STATES = {
     TrialState.COMPLETE: COMPLETE,
@@ -40,9 +40,8 @@ _STATES = {
     TrialState.RUNNING: RUNNING,
     TrialState.WAITING: WAITING,
 }
-# Seconds between two signs of life in a database, and after how many a worker counts as dead.
-_HEARTBEAT, _GRACE = 20, 60
-_ATTEMPTS = 4
+# Proposals of a search until all of its designs count as tried.
+_PROPOSALS = 50
 _TRIAL, _DIGEST, _REASON, _SUPERSEDED = "trial", "digest", "reason", "superseded"
 
 PRUNERS: dict[str, type[optuna.pruners.BasePruner]] = {
@@ -68,8 +67,8 @@ class Engine:
         self._folder = folder
         self._is_journal = storage is None
         os.makedirs(os.path.join(folder, _LOCKS), exist_ok=True)
-        self._storage = _open(storage, os.path.join(folder, JOURNAL))
-        with _told(storage):
+        self._storage = open_storage(storage, os.path.join(folder, JOURNAL))
+        with told(storage):
             self._study = optuna.create_study(
                 storage=self._storage,
                 study_name=name,
@@ -81,24 +80,62 @@ class Engine:
 
     def add(self, trials: Iterable[Trial]) -> None:
         """Adds trials that are not there yet."""
-        with _told(self._name), self._locked("add"):
+        with told(self._name), self._locked("add"):
             known = {each.user_attrs[_DIGEST] for each in self._all()}
             for trial in trials:
                 if trial.digest not in known:
                     self._add(trial)
 
-    def _add(self, trial: Trial) -> None:
+    def search(self, search: Search, example: Trial) -> None:
+        """Adds the next trial of a search, unless one waits already or all are there.
+
+        Args:
+          search: The search.
+          example: A trial of it, without its settings.
+        """
+        with told(self._name), self._locked("add"):
+            self._revive()
+            trials = [(each, Trial.from_json(each.user_attrs[_TRIAL])) for each in self._all()]
+            key = example.task, example.method
+            mine = [(each, trial) for each, trial in trials if (trial.task, trial.method) == key]
+            known = {trial.digest for _, trial in mine}
+            is_waiting = any(each.state == TrialState.WAITING for each, _ in mine)
+            if is_waiting or len(known) >= search.trials:
+                return
+            frozen = [each for each, _ in mine]
+            distributions = to_distributions(search.space)
+            for attempt in range(_PROPOSALS):
+                seed = [example.seed, len(known), attempt]
+                values = propose(frozen, distributions, search.sampler, seed)
+                trial = dataclasses.replace(example, settings=vars(Design(**values)))
+                if trial.digest not in known:
+                    self._add(trial, values, distributions)
+                    return
+            # The space has so few designs that all of them were tried.
+
+    def _add(
+        self,
+        trial: Trial,
+        values: dict[str, Any] | None = None,
+        distributions: dict[str, optuna.distributions.BaseDistribution] | None = None,
+    ) -> None:
         attributes = {
             _TRIAL: trial.to_json(),
             _DIGEST: trial.digest,
             # For people: what a dashboard shows.
             **{"task": trial.task, "method": trial.method, **trial.settings, "seed": trial.seed},
         }
-        self._study.add_trial(optuna.create_trial(state=TrialState.WAITING, user_attrs=attributes))
+        added = optuna.create_trial(
+            state=TrialState.WAITING,
+            user_attrs=attributes,
+            params=values,
+            distributions=distributions,
+        )
+        self._study.add_trial(added)
 
     def claim(self) -> "Claim | None":
         """Takes a trial that waits, or one whose worker died; None if there is none at the time."""
-        with _told(self._name):
+        with told(self._name):
             self._revive()
             for frozen in self._all():
                 if frozen.state == TrialState.WAITING:
@@ -152,7 +189,8 @@ class Engine:
         """Adds the trial again, as Optuna lets none go from running to waiting."""
         with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
             self._supersede(frozen)
-            self._add(Trial.from_json(frozen.user_attrs[_TRIAL]))
+            trial = Trial.from_json(frozen.user_attrs[_TRIAL])
+            self._add(trial, frozen.params, frozen.distributions)
 
     def _all(self) -> list[FrozenTrial]:
         """Returns all trials, without those that others have taken the place of."""
@@ -169,7 +207,7 @@ class Engine:
 
     def records(self) -> list[Record]:
         """Returns what has become of each trial, each of them once."""
-        with _told(self._name):
+        with told(self._name):
             noted = self._study.user_attrs
             found: dict[str, Record] = {}
             for frozen in self._all():
@@ -180,7 +218,7 @@ class Engine:
     def note_test(self, record: Record, value: float) -> None:
         """Adds the score on the test set to the record of a trial that is complete."""
         # Optuna lets a trial that is finished not be changed, but the study.
-        with _told(self._name):
+        with told(self._name):
             for frozen in self._all():
                 trial = Trial.from_json(frozen.user_attrs[_TRIAL])
                 if trial.is_of(record):
@@ -219,12 +257,12 @@ class Claim:
         while not self._over.is_set():
             with contextlib.suppress(Exception):  # If the database is lost, the trial's end tells.
                 database.record_heartbeat(internals.trial_id(self._frozen))
-            self._over.wait(_HEARTBEAT)
+            self._over.wait(HEARTBEAT)
 
     def report(self, epoch: int, value: float) -> bool:
         """Keeps the value of an epoch; returns whether the pruner would end the trial."""
         trial = optuna.trial.Trial(self._engine._study, internals.trial_id(self._frozen))
-        with _told(self._engine._name):
+        with told(self._engine._name):
             trial.report(value, epoch)
             return trial.should_prune()
 
@@ -243,60 +281,18 @@ class Claim:
     def put_back(self) -> None:
         """Leaves the trial to another worker."""
         self._over.set()
-        with _told(self._engine._name):
+        with told(self._engine._name):
             self._engine._put_back(self._frozen)
         self._lock.close()
 
     def _end(self, state: TrialState, value: float | None, more: dict[str, Any]) -> None:
         self._over.set()
         storage, number = self._engine._storage, internals.trial_id(self._frozen)
-        with _told(self._engine._name):
+        with told(self._engine._name):
             for name, each in more.items():
                 storage.set_trial_user_attr(number, name, each)
             storage.set_trial_state_values(number, state, None if value is None else [value])
         self._lock.close()
-
-
-def _open(storage: str | None, journal: str) -> optuna.storages.BaseStorage:
-    if storage is None:
-        return JournalStorage(JournalFileBackend(journal))
-    for _ in range(_ATTEMPTS - 1):
-        # Of workers that start together, one makes the tables, and the others fail.
-        with contextlib.suppress(LostStorageError):
-            return _connect(storage)
-        time.sleep(1)
-    return _connect(storage)
-
-
-def _connect(storage: str) -> RDBStorage:
-    with _told(storage), warnings.catch_warnings():
-        # It calls heartbeats experimental, at each start.
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return RDBStorage(
-            storage,
-            heartbeat_interval=_HEARTBEAT,
-            grace_period=_GRACE,
-            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
-        )
-
-
-@contextlib.contextmanager
-def _told(storage: str | None) -> Iterator[None]:
-    """Turns what a lost database or a full disk raises into one line."""
-    try:
-        yield
-    except (OSError, optuna.exceptions.StorageInternalError) as error:
-        raise LostStorageError(f"{storage or JOURNAL}: {first_line(error)}") from None
-    except ImportError as error:
-        raise UserError(f"--storage={storage}: {first_line(error)}") from None
-    except Exception as error:
-        if type(error).__module__.startswith("sqlalchemy"):
-            raise LostStorageError(f"--storage={storage}: {first_line(error)}") from None
-        raise
-
-
-class LostStorageError(UserError):
-    """The storage can't be reached, so that nothing more can be done."""
 
 
 _RESULTS = ("metric", "trained", "total", "steps", "seconds", "reason", "folder")

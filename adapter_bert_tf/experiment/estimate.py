@@ -12,7 +12,7 @@ from adapter_bert_tf.data.sources import find_task
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.table import SQUAD, Experiment
-from adapter_bert_tf.experiment.trials import Trial, count_trials, to_trials
+from adapter_bert_tf.experiment.trials import Trial, count_trials, searches, to_trials
 
 # Training examples and their mean tokens, where the task's definition does not say them.
 _EXAMPLES = {
@@ -113,6 +113,8 @@ def describe(experiment: Experiment) -> list[str]:
         spread = f"{low:,} to {high:,}" if low < high else f"{low:,}"
         share = f"{high / sizes.total:.2%}"
         lines.append(f"{task:26}{method:20}{counts[task, method]:>7}  {spread} (up to {share})")
+    for search, trial in searches(experiment):
+        lines.append(f"{trial.task:26}{trial.method:20}{search.trials:>7}  a search, without BERT")
     return [*lines, f"{sum(counts.values()):,} trials in all"]
 
 

@@ -127,6 +127,8 @@ def _narrow(arm: Arm, tried: Mapping[str, tuple[Any, ...]]) -> Arm:
     """Returns the method with other values, of the flags that it has."""
     tuning = {**METHODS.get(arm.method, {}), **arm.fixed}.get("tuning")
     grid = dict(arm.grid)
+    if arm.search is not None:  # It has a space of its own, not flags of runs.
+        return arm
     for flag, values in tried.items():
         is_other = flag.startswith("adapter_") and tuning != "adapters"
         if not is_other and not (flag == "top_k" and tuning != "top_k"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from adapter_bert_tf.data.sources import find_task, task_key
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.experiment.table import SQUAD
+from adapter_bert_tf.experiment.table import NO_BERT, SQUAD
 from adapter_bert_tf.experiment.trials import Trial
 from adapter_bert_tf.run.settings import (
     ClassifierSettings,
@@ -25,8 +25,8 @@ class Places:
 
     Attributes:
       folder: The output folder.
-      data_dir: A folder with the tasks' folders in it, or in folders in it. Without one GLUE and
-        SQuAD come from TFDS.
+      data_dir: A folder with the tasks' folders in it, or in folders in it, or the folder of a
+        task. Without one GLUE and SQuAD come from TFDS.
       values: Other flags about files, such as `cache_dir`, or those of your own files.
     """
 
@@ -41,7 +41,9 @@ class Places:
 
     def settings(self, trial: Trial) -> RunSettings:
         """Returns the settings of a trial's run."""
-        values = {**self.of_task(trial.task), **trial.values, "output_dir": self.run_folder(trial)}
+        # The settings of a baseline are its design, and none of a run's.
+        own = {**trial.fixed, "seed": trial.seed} if trial.method == NO_BERT else trial.values
+        values = {**self.of_task(trial.task), **own, "output_dir": self.run_folder(trial)}
         return make_settings(SquadSettings if trial.task == SQUAD else ClassifierSettings, values)
 
     def of_task(self, task: str) -> dict[str, Any]:
@@ -79,7 +81,7 @@ class Places:
 
     def _folders(self) -> list[str]:
         root = glob.escape(self.data_dir or "")
-        found = [*glob.glob(f"{root}/*/"), *glob.glob(f"{root}/*/*/")]
+        found = [*glob.glob(f"{root}/"), *glob.glob(f"{root}/*/"), *glob.glob(f"{root}/*/*/")]
         return sorted(path.rstrip("/") for path in found)
 
     def _first(self, pattern: str, what: str) -> str:

@@ -44,6 +44,7 @@ _TITLES = {
     "size": "Size of the adapters",
     "variants": "Variants of the adapter",
     "sweep": "Sweep",
+    "baseline": "The baseline without BERT",
 }
 
 _NONE, _TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"
@@ -302,6 +303,34 @@ def _sweep(records: Sequence[Record]) -> list[Block]:
     return [*(_drawable(chart) if has_sizes else []), _listing("All settings, best first", ranked)]
 
 
+def _baseline(records: Sequence[Record]) -> list[Block]:
+    best = _best(records, "no_bert")
+    rows = []
+    for task, point in best.items():
+        trials = [each for each in records if each.task == task]
+        theirs = paper.ADDITIONAL.get(task, {})
+        seconds = [each.seconds for each in trials if each.seconds]
+        rows.append(
+            (
+                task,
+                str(len(trials)),
+                _score(task, point.values),
+                _score(task, point.tests),
+                str(point.first.settings["module"]),
+                _number(sum(seconds) / 60) if seconds else _NONE,
+                _number(statistics.median(seconds)) if seconds else _NONE,
+                _paper_score(theirs["no_bert"]) if theirs else _NONE,
+            )
+        )
+    header = ["task", "trials", "validation", "test", "module", "minutes", "seconds a trial"]
+    note = "The best on the validation set, in percent; the seconds of a trial are a median."
+    ranked = sorted(points(records), key=lambda each: (each.first.task, -each.mean))
+    return [
+        Table("Results", (*header, f"{PAPER}: no BERT"), rows, note),
+        _listing("All designs, best first", ranked),
+    ]
+
+
 def _ablation(folder: str) -> list[Block]:
     path = os.path.join(folder, ABLATION)
     if not os.path.exists(path):
@@ -331,6 +360,7 @@ _CONTENTS: dict[str, Callable[[Sequence[Record]], list[Block]]] = {
     "size": _size,
     "variants": _variants,
     "sweep": _sweep,
+    "baseline": _baseline,
 }
 
 

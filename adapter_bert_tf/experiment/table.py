@@ -8,10 +8,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from adapter_bert_tf.baseline.modules import HUB_MODULES
+from adapter_bert_tf.baseline.space import SPACE, Space
+
 Values = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]]
 
 ADAPTERS, FULL, TOP_K, LAYER_NORM = "adapters", "full", "top_k", "layer_norm"
+# The baseline without BERT.
+NO_BERT = "no_bert"
 
 # What is trained, by the name of the method.
 METHODS: dict[str, Values] = {
@@ -23,6 +28,24 @@ METHODS: dict[str, Values] = {
 }
 
 
+SAMPLERS = ("tpe", "random")
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """Settings that are looked for one after another, instead of a grid.
+
+    Attributes:
+      space: What is tried for each setting.
+      trials: How many trials there are for a task.
+      sampler: How the next one is chosen: "tpe" by what the others reached, or "random".
+    """
+
+    space: Space
+    trials: int
+    sampler: str = "tpe"
+
+
 @dataclasses.dataclass(frozen=True)
 class Arm:
     """One method, and what is tried with it.
@@ -31,11 +54,13 @@ class Arm:
       method: Its name.
       grid: Flag -> the values that are tried, each with each.
       fixed: Flags that are the same for all of its trials, besides those of `METHODS`.
+      search: A search in the place of the grid, with the first seed.
     """
 
     method: str
     grid: Grid = dataclasses.field(default_factory=dict)
     fixed: Values = dataclasses.field(default_factory=dict)
+    search: Search | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,6 +175,7 @@ PAPER = {
                 ADAPTERS,
                 {"learning_rate": _RATES_OF_TABLE_2, "adapter_size": (2, 4, 8, 16, 32, 64)},
             ),
+            Arm(NO_BERT, search=Search({**SPACE, "module": tuple(HUB_MODULES)}, trials=10_000)),
         ),
         # Open in the paper: three seeds, of which one searches.
         searched_with=1,
@@ -262,6 +288,7 @@ SMALL = {
             Arm(FULL, {"learning_rate": (5e-5,)}),
             Arm(TOP_K, {"learning_rate": (1e-4,), "top_k": (3,)}),
             Arm(ADAPTERS, {"learning_rate": (3e-4, 1e-3), "adapter_size": (64,)}),
+            Arm(NO_BERT, search=Search(SPACE, trials=40)),
         ),
         epochs={},
         fixed=_MORE_STEPS,
@@ -347,3 +374,5 @@ PROFILES = {"paper": PAPER, "small": SMALL}
 EXPERIMENTS = tuple(PAPER)
 # A grid from the command line.
 SWEEP = "sweep"
+# The search for a baseline without BERT, which has a program of its own.
+BASELINE = "baseline"

@@ -11,7 +11,7 @@ from typing import Any
 
 from adapter_bert_tf.experiment.records import COMPLETE, FAILED, PRUNED, Record
 from adapter_bert_tf.experiment.select import choose
-from adapter_bert_tf.experiment.table import METHODS, Arm, Experiment
+from adapter_bert_tf.experiment.table import METHODS, NO_BERT, Arm, Experiment, Search
 
 _FINISHED = (COMPLETE, FAILED, PRUNED)
 
@@ -67,14 +67,25 @@ def _tuples(value: Any) -> Any:
 def to_trials(experiment: Experiment, records: Iterable[Record] = ()) -> list[Trial]:
     """Returns the trials that can be done, given what is finished.
 
-    Where one seed searches, the other seeds follow once their part of the grid is done.
+    Where one seed searches, the other seeds follow once their part of the grid is done. The trials
+    of searches are not among them: see `searches`.
     """
     searched = experiment.searched_with or len(experiment.seeds)
     found = []
-    for task, arm in itertools.product(experiment.tasks, experiment.arms):
+    arms = [arm for arm in experiment.arms if arm.search is None]
+    for task, arm in itertools.product(experiment.tasks, arms):
         for point, seed in itertools.product(_points(arm), experiment.seeds[:searched]):
             found.append(_trial(experiment, task, arm, point, seed))
     return found + list(_with_more_seeds(experiment, found, list(records)))
+
+
+def searches(experiment: Experiment) -> list[tuple[Search, Trial]]:
+    """Returns the searches of an experiment, each with a trial that has no settings yet."""
+    return [
+        (arm.search, _trial(experiment, task, arm, {}, experiment.seeds[0]))
+        for task, arm in itertools.product(experiment.tasks, experiment.arms)
+        if arm.search is not None
+    ]
 
 
 def count_trials(experiment: Experiment) -> dict[tuple[str, str], int]:
@@ -87,6 +98,8 @@ def count_trials(experiment: Experiment) -> dict[tuple[str, str], int]:
         groups.add(_group(experiment, trial))
     for task, method, *_ in groups:
         counts[task, method] += rest
+    for search, trial in searches(experiment):
+        counts[trial.task, trial.method] += search.trials
     return dict(counts)
 
 
@@ -110,7 +123,7 @@ def _trial(
         **({"num_train_epochs": float(epochs)} if epochs else {}),
         **experiment.of_tasks.get(task, {}),
         **arm.fixed,
-        "bert": experiment.bert,
+        **({"bert": experiment.bert} if arm.method != NO_BERT else {}),
     }
     fixed = {name: value for name, value in fixed.items() if name not in point}
     return Trial(task, arm.method, dict(point), seed, fixed)

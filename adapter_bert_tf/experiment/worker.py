@@ -1,30 +1,42 @@
 """Does trials, one after another, in one process."""
 
 import contextlib
+import dataclasses
 import os
+import shutil
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from adapter_bert_tf.baseline.space import Design
 from adapter_bert_tf.data.task import TEST
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.experiment.ablation import Span, ablate, write_ablation
-from adapter_bert_tf.experiment.engine import Claim, Engine, LostStorageError
+from adapter_bert_tf.experiment.engine import Claim, Engine
 from adapter_bert_tf.experiment.places import Places
-from adapter_bert_tf.experiment.records import RUNNING, WAITING, Record, in_words, write_records
+from adapter_bert_tf.experiment.records import (
+    RUNNING,
+    WAITING,
+    Record,
+    in_words,
+    read_records,
+    write_records,
+)
 from adapter_bert_tf.experiment.select import choose
-from adapter_bert_tf.experiment.table import Experiment
-from adapter_bert_tf.experiment.trials import Trial, count_trials, to_trials
+from adapter_bert_tf.experiment.storage import LostStorageError
+from adapter_bert_tf.experiment.table import NO_BERT, Experiment
+from adapter_bert_tf.experiment.trials import Trial, count_trials, searches, to_trials
 from adapter_bert_tf.heads.head import Head
+from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
+from adapter_bert_tf.run.baseline import TextsOfTasks, run_baseline
 from adapter_bert_tf.run.classifier import read_dev, run_classifier
 from adapter_bert_tf.run.common import make_model
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import ClassifierSettings, RunSettings, make_settings
-from adapter_bert_tf.run.source import find_source
+from adapter_bert_tf.run.source import find_source, split_names
 from adapter_bert_tf.run.squad import run_squad
 from adapter_bert_tf.task import load_task
 from adapter_bert_tf.tuning.task_model import TaskModel
@@ -78,15 +90,19 @@ class Models:
 
 def work(experiment: Experiment, engine: Engine, places: Places) -> None:
     """Does trials until none is left, and waits for those that other workers do."""
-    models = Models()
+    models, texts = Models(), TextsOfTasks()
     while True:
         records = engine.records()
         engine.add(to_trials(experiment, records))
+        for each in searches(experiment):
+            engine.search(*each)
         claim = engine.claim()
         if claim is not None:
             print(_progress(experiment, records), end=" ")
-            _do(claim, places, models)
-            write_records(places.folder, engine.records())
+            _do(claim, places, models, texts)
+            records = engine.records()
+            write_records(places.folder, records)
+            _drop_worse(records, claim.trial)
         elif all(each.state not in (WAITING, RUNNING) for each in engine.records()):
             break
         else:
@@ -105,13 +121,13 @@ def _progress(experiment: Experiment, records: list[Record]) -> str:
     return f"[{done}, about {minutes:.0f} min]"
 
 
-def _do(claim: Claim, places: Places, models: Models) -> None:
+def _do(claim: Claim, places: Places, models: Models, texts: TextsOfTasks) -> None:
     trial = claim.trial
     folder = places.run_folder(trial)
     settings = in_words({**trial.settings, "seed": trial.seed})
     print(f"{trial.task} {trial.method} {settings}", flush=True)
     try:
-        results = _run(trial, places, models, claim)
+        results = _run(trial, places, models, texts, claim)
     except _PrunedError:
         claim.prune()
     except StoppedError:
@@ -131,7 +147,20 @@ def _do(claim: Claim, places: Places, models: Models) -> None:
         claim.complete(results.pop("value"), folder=folder, **results)
 
 
-def _run(trial: Trial, places: Places, models: Models, claim: Claim) -> dict[str, Any]:
+def _drop_worse(records: list[Record], trial: Trial) -> None:
+    """Removes the packs of a search that are not the best: there may be thousands of them."""
+    if trial.method != NO_BERT:
+        return
+    of_search = [each for each in records if (each.task, each.method) == (trial.task, NO_BERT)]
+    for best in choose(of_search).values():
+        for record in of_search:
+            if record.is_complete and record is not best.first:
+                shutil.rmtree(os.path.join(record.folder, "pack"), ignore_errors=True)
+
+
+def _run(
+    trial: Trial, places: Places, models: Models, texts: TextsOfTasks, claim: Claim
+) -> dict[str, Any]:
     """Does the run of a trial, or what is left of it, and returns its results."""
     settings = places.settings(trial)
     start = time.monotonic()
@@ -142,8 +171,11 @@ def _run(trial: Trial, places: Places, models: Models, claim: Claim) -> dict[str
 
     with _log(settings.output_dir):
         run: Callable = run_classifier if isinstance(settings, ClassifierSettings) else run_squad
-        task = run(settings, make=models, watch=watch)
-    if task is None:
+        if trial.method == NO_BERT and isinstance(settings, ClassifierSettings):
+            done = run_baseline(settings, Design(**trial.settings), texts, watch)
+        else:
+            done = run(settings, make=models, watch=watch) is not None
+    if not done:
         raise StoppedError
     found = RunFolder(settings.output_dir).results()
     metric = "f1" if run is run_squad else next(iter(found["metrics"]))
@@ -174,21 +206,42 @@ def score_tests(experiment: Experiment, engine: Engine, places: Places) -> None:
         for record in point.records:
             if record.test is None:
                 print(f"{record.task} {record.method} seed={record.seed}: test", flush=True)
-                engine.note_test(record, _test(record, places))
+                value = _test(record, places)
+                if value is not None:
+                    engine.note_test(record, value)
 
 
-def _test(record: Record, places: Places) -> float:
-    """Returns a trial's score on its test set."""
+def _test(record: Record, places: Places) -> float | None:
+    """Returns a trial's score on its test set; None if that has no labels."""
     values = {**places.of_task(record.task), "output_dir": record.folder, "do_predict": True}
-    source = find_source(make_settings(ClassifierSettings, values))
-    read = source.read(TEST)
+    settings = make_settings(ClassifierSettings, values)
+    source = find_source(settings)
+    read = source.read(split_names(settings, source, TEST)[0])
     if read.labels is None:
-        raise UserError(f"{record.task}: its test set has no labels")
-    names = [source.labels[label] for label in np.array(read.labels, int)]
-    pairs = [read.pairs] if read.pairs else []
-    task = load_task(os.path.join(record.folder, "pack"))
-    found = task.evaluate(list(zip(read.texts, *pairs, names, strict=True)))
-    return found[record.metric]
+        print("  its test set has no labels", flush=True)
+        return None
+    return load_task(os.path.join(record.folder, "pack")).score(read)[record.metric]
+
+
+def keep_best(folder: str, place: str) -> bool:
+    """Copies the pack that a search chose, with its score on the test set.
+
+    Args:
+      folder: Folder of the experiment, which has one task and one method.
+      place: Folder of the copy.
+
+    Returns:
+      False if all trials have failed.
+    """
+    for point in choose(read_records(folder)).values():
+        record = point.first
+        found = os.path.join(folder, record.folder, "pack")
+        pack = read_pack(found)
+        tested = {} if record.test is None else {f"test_{record.metric}": record.test}
+        kept = dataclasses.replace(pack, metrics={**pack.metrics, **tested})
+        write_pack(place, kept, read_tensors(found, pack))
+        return True
+    return False
 
 
 def ablate_all(experiment: Experiment, engine: Engine, places: Places) -> None:

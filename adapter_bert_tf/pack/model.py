@@ -14,7 +14,7 @@ from adapter_bert_tf.encoder.variables import is_adapter, is_layer_norm, variabl
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import NO_HEAD
-from adapter_bert_tf.pack.pack import Pack, read_pack, read_tensors, write_pack
+from adapter_bert_tf.pack.pack import Pack, read_pack, read_tensors, refuse_baseline, write_pack
 from adapter_bert_tf.tuning.methods import Tuning
 from adapter_bert_tf.tuning.task_model import TaskModel
 
@@ -85,6 +85,7 @@ def load_pack(model: TaskModel | AdapterBertEncoder, folder: str | os.PathLike) 
     """
     encoder = model.encoder if isinstance(model, TaskModel) else model
     pack = read_pack(folder)
+    refuse_baseline(pack, folder)
     _check_fits(encoder, pack, os.fspath(folder))
     tensors = read_tensors(folder, pack)
     head = _head_for(model, encoder, pack)

@@ -89,7 +89,8 @@ _check_pack = fields(
         "weights": file_name,
         "sha256": digest,
     },
-    {"inputs": fields({}, _INPUTS, closed=False)},  # Older packs don't have it.
+    # Older packs have no inputs, and only baselines have a baseline's design.
+    {"inputs": fields({}, _INPUTS, closed=False), "baseline": maybe(ANY_OBJECT)},
 )
 
 
@@ -111,6 +112,7 @@ class Pack:
       variables: Paths of the variables that it brings.
       weights: Name of the file with their values.
       sha256: Digest of that file.
+      baseline: The design of a baseline without BERT. Its base is a text module.
     """
 
     base: dict[str, str]
@@ -125,12 +127,15 @@ class Pack:
     variables: list[str]
     weights: str
     sha256: str
+    baseline: dict[str, Any] | None = None
 
     def to_json(self) -> bytes:
         """The content of `pack.json`."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["adapter"] = self.adapter and self.adapter.to_dict()
         fields["tuning"] = self.tuning.to_dict()
+        if self.baseline is None:
+            del fields["baseline"]
         return json.dumps({"format": FORMAT, **fields}, indent=2).encode() + b"\n"
 
     def make_head(self) -> Head:
@@ -159,6 +164,12 @@ def refuse_no_head(pack: Pack, folder: str | os.PathLike) -> None:
     """Refuses a pack that can't answer, because it only has adapters."""
     if pack.kind == NO_HEAD:
         raise UserError(f"{folder}: has no head; tune one on it with --pack={folder}")
+
+
+def refuse_baseline(pack: Pack, folder: str | os.PathLike) -> None:
+    """Refuses a baseline, where a pack is needed that belongs to a BERT."""
+    if pack.baseline is not None:
+        raise UserError(f"{folder}: a baseline without BERT, not what was tuned of one")
 
 
 def parse_pack(raw: dict[str, Any], path: str) -> Pack:

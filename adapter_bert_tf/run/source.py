@@ -13,7 +13,7 @@ from adapter_bert_tf.data.task import DEV, TEST, TRAIN
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import exists
 from adapter_bert_tf.heads.kinds import NO_HEAD, TEXT_LABELS
-from adapter_bert_tf.pack.pack import Pack, read_pack
+from adapter_bert_tf.pack.pack import Pack, read_pack, refuse_baseline
 from adapter_bert_tf.run.settings import ClassifierSettings, RunSettings, SquadSettings
 from adapter_bert_tf.squad.questions import read_squad
 
@@ -35,7 +35,11 @@ def check_files(settings: ClassifierSettings) -> None:
 def _check_base(settings: RunSettings) -> Pack | None:
     """Refuses a BERT or a pack that is not there, and returns the pack's description."""
     refuse_unknown(settings.bert)
-    return read_pack(settings.pack) if settings.pack else None
+    if settings.pack is None:
+        return None
+    pack = read_pack(settings.pack)
+    refuse_baseline(pack, settings.pack)
+    return pack
 
 
 def known_from(

@@ -59,7 +59,7 @@ def model_card(
         *(
             line
             for name, function in signatures.items()
-            for line in _signature(name, function, model, as_json(name, examples[name]))
+            for line in describe_signature(name, function, model, as_json(name, examples[name]))
         ),
         *_NOTES,
         *_without_a_server(service, model, version, examples),
@@ -153,7 +153,8 @@ def _row(task: ServedTask) -> str:
     return f"| {' | '.join(' '.join(cell.replace('|', '&#124;').split()) for cell in cells)} |"
 
 
-def _signature(name: str, function, model: str, request: str) -> list[str]:
+def describe_signature(name: str, function, model: str, request: str) -> list[str]:
+    """Returns lines about a signature: what it takes and returns, and a request."""
     _, inputs = function.structured_input_signature
     takes, returns = (
         ", ".join(f"`{each}` {_type(spec)}" for each, spec in specs.items())

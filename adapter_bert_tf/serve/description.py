@@ -15,6 +15,8 @@ from adapter_bert_tf.pack.pack import Pack, parse_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE
 
 FORMAT = 3
+# Marks the description of a baseline without BERT.
+BASELINE = "baseline"
 
 _FINGERPRINT = 12
 _FLOAT = 4
@@ -28,6 +30,9 @@ _LAYOUT: dict[str, Check] = {
     "numbers": each(_NUMBERS),
     "shapes": each(_NUMBERS),
 }
+_TASKS = each(fields({"name": text, "pack": ANY_OBJECT}, {}, closed=False))
+# Old exports don't say them.
+_SIGNATURES = {"signatures": named(fields({"inputs": _NAMES, "outputs": _NAMES}, {}, closed=False))}
 # Other versions may say more.
 _check = fields(
     {
@@ -35,13 +40,14 @@ _check = fields(
         "config": config_from_export,
         "base": _NAMES,
         "values": fields(_LAYOUT, {}, closed=False),
-        "tasks": each(fields({"name": text, "pack": ANY_OBJECT}, {}, closed=False)),
+        "tasks": _TASKS,
         "lower_case": boolean,
         "tokens": each(text, most=MOST_WORDS),
     },
-    {"signatures": named(fields({"inputs": _NAMES, "outputs": _NAMES}, {}, closed=False))},
+    _SIGNATURES,
     closed=False,
 )
+_check_baseline = fields({"baseline": whole(1, 1), "tasks": _TASKS}, _SIGNATURES, closed=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,23 +83,23 @@ class Description:
     Args:
       folder: The version's folder.
       raw: The whole file.
-      config: The base's sizes.
+      config: The base's sizes; None for a baseline, which has no BERT.
       tasks: The tasks.
     """
 
     folder: str
     raw: Mapping[str, Any]
-    config: BertConfig
+    config: BertConfig | None
     tasks: tuple[DescribedTask, ...]
 
     @property
     def origin(self) -> str:
         """Where the base came from."""
-        return self.raw["origin"]
+        return self.raw.get("origin", self.tasks[0].pack.base.get("origin", ""))
 
     @property
     def signatures(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
-        """Names of the inputs and outputs of each signature. Old exports don't say them."""
+        """Names of the inputs and outputs of each signature."""
         return self.raw.get("signatures", {})
 
     @property
@@ -142,6 +148,10 @@ def read_description(path: str | os.PathLike) -> Description:
     folder = find_export(path) or os.fspath(path)
     file = os.path.join(folder, DESCRIPTION_FILE)
     raw = read_json_object(file)
+    if BASELINE in raw:
+        _check_baseline(raw, f"{file}:")
+        size = sum(file_sizes(os.path.join(folder, "variables")))
+        return Description(folder, raw, None, _read_tasks(raw, [size], file))
     if raw.get("format") != FORMAT:
         raise UserError(
             f"{file}: an export of format {raw.get('format')!r}, not {FORMAT}; "
@@ -153,14 +163,17 @@ def read_description(path: str | os.PathLike) -> Description:
         raise UserError(
             f"{file}: {len(raw['tokens']):,} tokens, but vocab_size is {config.vocab_size:,}"
         )
-    return Description(folder, raw, config, _read_tasks(raw, file))
+    return Description(
+        folder, raw, config, _read_tasks(raw, _task_sizes(raw["values"], file), file)
+    )
 
 
-def _read_tasks(raw: Mapping[str, Any], file: str) -> tuple[DescribedTask, ...]:
+def _read_tasks(
+    raw: Mapping[str, Any], sizes: Sequence[int], file: str
+) -> tuple[DescribedTask, ...]:
     names = [task["name"] for task in raw["tasks"]]
     if not names or len(set(names)) < len(names):
         raise UserError(f"{file}: expected tasks of different names")
-    sizes = _task_sizes(raw["values"], file)
     if len(sizes) != len(names):
         raise UserError(f"{file}: has {len(names)} tasks, but values of {len(sizes)}")
     return tuple(

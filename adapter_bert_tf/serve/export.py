@@ -13,12 +13,14 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.checkpoint import TfCheckpoint
+from adapter_bert_tf.base.config import BertConfig
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.encoder.variables import is_layer_norm
 from adapter_bert_tf.errors import UserError, first_line, some
 from adapter_bert_tf.files import absolute, exists, is_folder, new_folder, open_bytes
 from adapter_bert_tf.pack.pack import read_pack
-from adapter_bert_tf.serve import DESCRIPTION_FILE
+from adapter_bert_tf.serve import DESCRIPTION_FILE, GRAPH_FILE
+from adapter_bert_tf.serve.baseline import find_baseline, write_baseline
 from adapter_bert_tf.serve.card import make_examples, model_card, write_warmup
 from adapter_bert_tf.serve.description import FORMAT, Description, read_description
 from adapter_bert_tf.serve.model import ServedModel
@@ -28,9 +30,6 @@ from adapter_bert_tf.serve.service import ServedTask, Service, read_service
 from adapter_bert_tf.serve.signatures import Signatures, make_signatures
 from adapter_bert_tf.serve.values import from_served, split
 from adapter_bert_tf.text.tokenizer import Vocabulary
-
-# Without it nobody takes a folder for a SavedModel.
-_GRAPH = "saved_model.pb"
 
 # Operations that were added to TensorFlow between 2.12.1 and 2.20, except for those of TPUs and
 # data sets.
@@ -87,6 +86,9 @@ def export(
     folders = [packs] if isinstance(packs, str | os.PathLike) else list(packs)
     if not folders:
         raise UserError("expected the folders of task packs")
+    baseline = find_baseline(folders)
+    if baseline is not None:
+        return export_baseline(baseline, export_dir)
     base = find_base(
         bert or read_pack(folders[0]).base.get("origin", ""),
         bert_config_file,
@@ -114,6 +116,23 @@ def export_packs(base: Base, packs: Sequence[str], export_dir: str, drop_layers:
     """
     version = find_version(export_dir)
     _write(read_service(base, packs, drop_layers=drop_layers), version)
+    return version
+
+
+def export_baseline(pack: str, export_dir: str) -> str:
+    """Exports a baseline without BERT.
+
+    Args:
+      pack: The pack's folder.
+      export_dir: The model's folder, in which the next version is made, or the folder of a version
+        that does not exist yet.
+
+    Returns:
+      The version's folder.
+    """
+    version = find_version(export_dir)
+    with _float32():
+        write_baseline(pack, version, os.path.basename(os.path.dirname(version)), check_ops_of)
     return version
 
 
@@ -174,7 +193,7 @@ def _write(service: Service, version: str, note: str = "") -> None:
         model = ServedModel(service)
         signatures = make_signatures(service, model)
     examples = make_examples(service)
-    with new_folder(version, last=_GRAPH) as folder:
+    with new_folder(version, last=GRAPH_FILE) as folder:
         tf.saved_model.save(_tracked(model), folder, signatures)
         ops = ops_of(folder)
         check_ops(ops)
@@ -216,13 +235,18 @@ def _tracked(model: ServedModel) -> tf.Module:
 def ops_of(folder: str) -> set[str]:
     """Returns the names of all operations in a SavedModel, including those in its functions."""
     model = saved_model_pb2.SavedModel()
-    with open_bytes(os.path.join(folder, _GRAPH)) as file:
+    with open_bytes(os.path.join(folder, GRAPH_FILE)) as file:
         model.ParseFromString(file.read())
     found = set()
     for graph in (meta_graph.graph_def for meta_graph in model.meta_graphs):
         found |= {node.op for node in graph.node}
         found |= {node.op for function in graph.library.function for node in function.node_def}
     return found
+
+
+def check_ops_of(folder: str) -> None:
+    """Refuses a SavedModel with operations that TF Serving may lack."""
+    check_ops(ops_of(folder))
 
 
 def check_ops(ops: set[str]) -> None:
@@ -265,21 +289,26 @@ def _describe(service: Service, model: ServedModel, signatures: Signatures) -> s
 def read_export(folder: str) -> tuple[Base, list[ServedTask]]:
     """Reads the base and the tasks of an export from its description and its variables."""
     description = read_description(folder)
-    if not exists(os.path.join(folder, _GRAPH)):
-        raise UserError(f"{folder}: not a complete export: {_GRAPH} is missing")
+    if description.config is None:
+        raise UserError(f"{folder}: a baseline without BERT; other tasks can't be added to it")
+    if not exists(os.path.join(folder, GRAPH_FILE)):
+        raise UserError(f"{folder}: not a complete export: {GRAPH_FILE} is missing")
     try:
-        return _read(description, TfCheckpoint(os.path.join(folder, "variables", "variables")))
+        checkpoint = TfCheckpoint(os.path.join(folder, "variables", "variables"))
+        return _read(description, description.config, checkpoint)
     except UserError:
         raise
     except (LookupError, TypeError, ValueError) as error:
         raise UserError(f"{folder}: not a complete export: {first_line(error)}") from None
 
 
-def _read(description: Description, checkpoint: TfCheckpoint) -> tuple[Base, list[ServedTask]]:
+def _read(
+    description: Description, config: BertConfig, checkpoint: TfCheckpoint
+) -> tuple[Base, list[ServedTask]]:
     def values(name: str) -> np.ndarray:
         return checkpoint.read(f"{name}/.ATTRIBUTES/VARIABLE_VALUE")
 
-    raw, config = description.raw, description.config
+    raw = description.raw
     served = {name: values(f"base/{i}") for i, name in enumerate(raw["base"])}
     base = from_served(served, config.inner_dim)
     defaults, tensors = split(values("values"), raw["values"])

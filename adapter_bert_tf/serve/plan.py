@@ -102,6 +102,8 @@ def plan_version(
       rename: New names of tasks by the old ones.
     """
     source = read_description(exported)
+    if source.config is None:
+        raise UserError(f"{source.folder}: a baseline without BERT; its tasks can't be changed")
     tasks = {task.name: task.pack for task in source.tasks}
     rename = rename or {}
     for flag, names in (("remove", remove), ("rename", rename)):

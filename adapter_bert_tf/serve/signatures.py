@@ -42,7 +42,8 @@ def make_signatures(service: Service, model: ServedModel) -> Signatures:
             signatures[kind.signature] = _own_signature(kind, service, model, asked)
     # A server calls this one if a request names no signature.
     signatures.setdefault(Head.signature, next(iter(signatures.values())))
-    return {**signatures, "tasks": _list_tasks(service)}
+    names = [task.name for task in service.tasks]
+    return {**signatures, "tasks": list_tasks(names, service.label_table())}
 
 
 def _text_signatures(service: Service, model: ServedModel, numbers: Sequence[int]) -> Signatures:
@@ -173,21 +174,20 @@ def _logits_of(model: ServedModel, requests: Requests) -> Callable:
     return logits_of
 
 
-def _list_tasks(service: Service) -> tf.types.experimental.ConcreteFunction:
-    """Returns the signature that lists all tasks and their labels.
+def list_tasks(tasks: Sequence[str], labels: np.ndarray) -> tf.types.experimental.ConcreteFunction:
+    """Returns the signature that lists all tasks and their labels, `[tasks, labels]`.
 
     The content of its input does not matter. There is an answer for each row of the input, because
     TF Serving's batching expects one.
     """
-    names = np.array([task.name for task in service.tasks])
-    labels = service.label_table()
+    names = np.array(tasks)
 
     @tf.function(autograph=False)
-    def tasks(**request: Request) -> dict[str, tf.Tensor]:
+    def listed(**request: Request) -> dict[str, tf.Tensor]:
         rows = tf.shape(request[REQUEST])[0]
         return {
             TASK: tf.tile(names[None], [rows, 1]),
             "labels": tf.tile(labels[None], [rows, 1, 1]),
         }
 
-    return tasks.get_concrete_function(**{REQUEST: tf.TensorSpec([None], tf.string, REQUEST)})
+    return listed.get_concrete_function(**{REQUEST: tf.TensorSpec([None], tf.string, REQUEST)})

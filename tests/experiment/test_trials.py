@@ -13,7 +13,7 @@ COUNTS = {
     # 3 rates, 2 numbers of epochs, 3 sizes, 5 seeds.
     "glue": {"full": 15, "adapters": 90},
     # 4 rates; 8 numbers of layers, or 6 sizes; and two more seeds for the best.
-    "additional": {"full": 6, "top_k": 34, "adapters": 26},
+    "additional": {"full": 6, "top_k": 34, "adapters": 26, "no_bert": 10_000},
     # 10 sizes, 12 numbers of layers, 3 seeds.
     "tradeoff": {"full": 3, "top_k": 36, "layer_norm": 3, "adapters": 30},
     # 3 rates and 3 numbers of epochs, or 4 and 3; two more seeds for the best of each size.

@@ -1,0 +1,149 @@
+"""The Keras model: a deep part on embeddings, and beside it a wide linear part on words.
+
+The paper names the parts. Open in it, and chosen here: the convolution has filters of one word up
+to the longest n-gram, and its outputs are pooled by their maximum over the words, to which its
+activation and dropout are applied; a hidden layer is a product, its normalization, its activation,
+dropout; the regularization is the sum of squares, in the wide part of the weights that a row uses.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+import tf_keras
+
+from adapter_bert_tf.baseline.space import Design
+from adapter_bert_tf.baseline.text_module import pool
+
+# What a call takes: vectors, `[rows, width]`, or for a convolution those of all words, `[words,
+# width]`, and the row of each; and the wide part's features, `[rows, (features)]`.
+EMBEDDED, WORD_ROWS, WIDE = "embedded", "word_rows", "wide"
+
+ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "relu": tf.nn.relu,
+    "relu6": tf.nn.relu6,
+    "leaky_relu": tf.nn.leaky_relu,
+    "swish": tf.nn.silu,
+    "sigmoid": tf.sigmoid,
+    "tanh": tf.tanh,
+}
+# Trainings have hundreds of steps; Keras's 0.99 is for thousands.
+_MOMENTUM = 0.9
+
+
+class BaselineModel(tf_keras.Model):
+    """A baseline.
+
+    Args:
+      design: Its design.
+      outputs: Number of outputs.
+      features: Number of features of the wide part.
+    """
+
+    def __init__(self, design: Design, outputs: int, features: int):
+        super().__init__(name="baseline")
+        self.design = design
+        dropout = tf_keras.layers.Dropout
+        self.embedding_dropout = dropout(design.embedding_dropout)
+        self.convolutions, self.convolution_norms = [], []
+        if design.convolution:
+            for words in range(1, design.longest_ngram + 1):
+                name = f"convolution_{words}"
+                # Keras's Conv1D would need padding, which is more than half of a batch.
+                self.convolutions.append(tf_keras.layers.Dense(design.filters, name=name))
+            if design.convolution_batch_norm:
+                self.convolution_norms = [_norm("batch", "convolution_norm")]
+        self.convolution_dropout = dropout(design.convolution_dropout)
+        numbers = range(1, design.hidden_layers + 1)
+        self.hidden = [
+            tf_keras.layers.Dense(design.hidden_size, name=f"hidden_{i}") for i in numbers
+        ]
+        self.hidden_norms = [
+            _norm(design.hidden_norm, f"hidden_norm_{i}")
+            for i in numbers
+            if design.hidden_norm != "none"
+        ]
+        self.hidden_dropout = dropout(design.hidden_dropout)
+        self.last = tf_keras.layers.Dense(outputs, name="output")
+        self.wide = self.add_weight(
+            name="wide/kernel", shape=[features, outputs], initializer="zeros"
+        )
+
+    def call(self, inputs: dict[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        """Returns the outputs, `[rows, outputs]`."""
+        x = self.embedding_dropout(inputs[EMBEDDED], training=training)
+        if self.design.convolution:
+            x = self._convolve(x, inputs[WORD_ROWS], inputs[WIDE].nrows(), training)
+        activate = ACTIVATIONS[self.design.hidden_activation]
+        for number, dense in enumerate(self.hidden):
+            x = dense(x)
+            if self.hidden_norms:
+                x = self.hidden_norms[number](x, training=training)
+            x = self.hidden_dropout(activate(x), training=training)
+        return self.last(x) + pool(self.wide, inputs[WIDE])
+
+    def _convolve(
+        self, x: tf.Tensor, rows: tf.Tensor, count: tf.Tensor, training: bool
+    ) -> tf.Tensor:
+        parts = [dense(_windows(x, rows, 1 + i)) for i, dense in enumerate(self.convolutions)]
+        x = tf.concat(parts, axis=-1)
+        for norm in self.convolution_norms:
+            x = norm(x, training=training)
+        x = tf.math.unsorted_segment_max(x, rows, count)
+        # A text without words has the lowest number there, and gets zeros.
+        x = tf.where(x > x.dtype.min, x, 0.0)
+        x = ACTIVATIONS[self.design.convolution_activation](x)
+        return self.convolution_dropout(x, training=training)
+
+    def penalty(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the regularization's part of the loss."""
+        deep, wide = self.design.deep_regularization, self.design.wide_regularization
+        found = tf.zeros([])
+        if deep:
+            layers = (*self.convolutions, *self.hidden, self.last)
+            squares = [tf.reduce_sum(tf.square(layer.kernel)) for layer in layers]
+            found += deep * tf.add_n(squares)
+        if wide:
+            # Of all features the sum would take longer than the rest of a step.
+            used = tf.gather(self.wide, inputs[WIDE].flat_values)
+            rows = tf.cast(inputs[WIDE].nrows(), tf.float32)
+            found += wide * tf.reduce_sum(tf.square(used)) / rows
+        return found
+
+    def deep_variables(self) -> list[tf.Variable]:
+        """Returns what is trained of the deep part."""
+        return [each for each in self.trainable_variables if each is not self.wide]
+
+    def variables_by_path(self) -> dict[str, tf.Variable]:
+        """Returns all variables, by their layers' names and their own."""
+        layers = [*self.convolutions, *self.convolution_norms, *self.hidden, *self.hidden_norms]
+        return {
+            "wide/kernel": self.wide,
+            **{
+                f"{layer.name}/{variable.name.split('/')[-1].split(':')[0]}": variable
+                for layer in (*layers, self.last)
+                for variable in layer.variables
+            },
+        }
+
+    def ensure_built(self, width: int) -> None:
+        """Creates the variables for vectors of some width."""
+        no_features = tf.RaggedTensor.from_row_lengths(tf.zeros([0], tf.int32), [0])
+        self(
+            {EMBEDDED: tf.zeros([1, width]), WORD_ROWS: tf.zeros([1], tf.int64), WIDE: no_features}
+        )
+
+
+def _windows(x: tf.Tensor, rows: tf.Tensor, words: int) -> tf.Tensor:
+    """Returns each word with those behind it in its row, `[words, words of a window * width]`."""
+    parts = [x]
+    for i in range(1, words):
+        is_same = tf.pad(rows[i:] == rows[:-i], [[0, tf.minimum(i, tf.size(rows))]])
+        later = tf.pad(x[i:], [[0, tf.minimum(i, tf.size(rows))], [0, 0]])
+        parts.append(tf.where(is_same[:, None], later, 0.0))
+    return tf.concat(parts, axis=-1)
+
+
+def _norm(kind: str, name: str) -> tf_keras.layers.Layer:
+    if kind == "layer":
+        return tf_keras.layers.LayerNormalization(name=name)
+    return tf_keras.layers.BatchNormalization(momentum=_MOMENTUM, name=name)

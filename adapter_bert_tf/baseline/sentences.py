@@ -1,0 +1,40 @@
+"""A frozen BERT as a sentence encoder."""
+
+import tensorflow as tf
+
+from adapter_bert_tf.base.load import load_encoder
+from adapter_bert_tf.baseline.modules import BERT
+from adapter_bert_tf.baseline.text_module import TextModule
+from adapter_bert_tf.text.inputs import MASK, encode, pad
+
+_LONGEST = 128
+
+
+class SentenceEncoder(TextModule):
+    """The mean of a BERT's outputs, scaled so that a number of it has the mean square 1.
+
+    The mean is what `minilm`, all-MiniLM-L6-v2, was trained for.
+    """
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self._encoder = load_encoder(name.removeprefix(BERT), None)
+        base = self._encoder.base
+        self._tokenizer = base.tokenizer
+        self._length = min(_LONGEST, base.config.max_sequence_length)
+        self.width = self._encoder.hidden_size
+
+    @property
+    def fingerprint(self) -> str:
+        return self._encoder.base.fingerprint
+
+    def as_read(self, texts: tf.Tensor) -> tf.Tensor:
+        lower = self._tokenizer.vocabulary.lower_case
+        return tf.strings.lower(texts, "utf-8") if lower else texts
+
+    def embed(self, texts: tf.Tensor) -> tf.Tensor:
+        inputs = pad(encode(self._tokenizer, texts, None, self._length))
+        outputs = self._encoder(inputs, training=False)["sequence_output"]
+        weights = tf.cast(inputs[MASK], tf.float32)[:, :, None]
+        total = tf.reduce_sum(outputs * weights, axis=1)
+        return tf.math.l2_normalize(total, axis=1) * self.width**0.5

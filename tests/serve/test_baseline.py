@@ -1,0 +1,79 @@
+"""A baseline's SavedModel, beside a task pack's."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import adapter_bert_tf as ab
+from adapter_bert_tf import UserError
+from adapter_bert_tf.baseline.space import Design
+from adapter_bert_tf.run.baseline import run_baseline
+from adapter_bert_tf.run.settings import ClassifierSettings, make_settings
+from adapter_bert_tf.serve.export import add_packs
+from tests.baseline import made
+from tests.serve.tasks import ask, load, make_pack
+
+TEXTS = ["word1 Word2! word3", "", "Word20! word21", "Größe"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("served")
+
+
+def _tune(folder, name: str, **choices) -> str:
+    files = {"train_file": made.write_csv(folder / "train.csv", 64, 0), "cache_dir": str(folder)}
+    settings = make_settings(ClassifierSettings, {**files, "output_dir": str(folder / name)})
+    assert run_baseline(settings, Design(deep_rate=0.1, **choices))
+    return str(folder / name / "pack")
+
+
+@pytest.fixture(scope="module", params=["first", "second", "bert"])
+def pack(request, folder, bert) -> str:
+    if request.param == "bert":
+        return _tune(folder, "bert", module=f"bert:{bert}", hidden_layers=1)
+    write = {"first": made.write_first_format, "second": made.write_second_format}[request.param]
+    module = write(folder / f"module_{request.param}")
+    return _tune(folder, request.param, module=module, fine_tune=True, convolution=True)
+
+
+def test_an_export_answers_as_the_task_does(pack, tmp_path):
+    version = ab.export(pack, str(tmp_path / "model"))
+    served = ask(load(version)["serving_default"], text=TEXTS)
+    task = ab.load_task(pack)
+    answers = task.answers(TEXTS)
+    np.testing.assert_allclose(served["probabilities"], answers["probabilities"], rtol=1e-4)
+    assert served["label"].tolist() == answers["label"].tolist()
+    listed = ask(load(version)["tasks"], request=[""])
+    assert listed["labels"].tolist() == [[[b"no", b"yes"]]]
+
+
+def test_the_signature_is_that_of_a_task_pack(folder, bert, tmp_path):
+    module = made.write_second_format(tmp_path / "module")
+    ours = ab.export(_tune(folder, "same", module=module), str(tmp_path / "ours"))
+    theirs = ab.export(make_pack(bert, tmp_path / "pack", "task"), str(tmp_path / "theirs"), bert)
+    specs = []
+    for version in (ours, theirs):
+        function = load(version)["serving_default"]
+        inputs = function.structured_input_signature[1]
+        outputs = {name: spec.dtype for name, spec in function.structured_outputs.items()}
+        specs.append(({name: (s.shape.as_list(), s.dtype) for name, s in inputs.items()}, outputs))
+    assert specs[0] == specs[1]
+    with pytest.raises(UserError, match="other tasks can't be added"):
+        add_packs(ours, [str(tmp_path / "pack")])
+
+
+def test_a_baseline_is_exported_alone(folder, bert, tmp_path):
+    other = make_pack(bert, tmp_path / "pack", "task")
+    mine = _tune(folder, "alone", module=made.write_second_format(tmp_path / "module"))
+    with pytest.raises(UserError, match="export it alone"):
+        ab.export([other, mine], str(tmp_path / "model"))
+    assert not (tmp_path / "model").exists()
+
+
+def test_operations_that_servers_lack_are_refused(folder, tmp_path, monkeypatch):
+    mine = _tune(folder, "odd", module=made.write_second_format(tmp_path / "module"))
+    monkeypatch.setattr("adapter_bert_tf.serve.export._NEWER_OPS", {"StringToHashBucketFast"})
+    with pytest.raises(UserError, match="StringToHashBucketFast"):
+        ab.export(mine, str(tmp_path / "model"))
+    assert not tf.io.gfile.exists(str(tmp_path / "model" / "1"))
