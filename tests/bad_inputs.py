@@ -342,6 +342,7 @@ def _readers() -> Iterator[tuple[str, Callable[[str], Any], bool]]:
     from adapter_bert_tf.experiment.records import read_records
     from adapter_bert_tf.heads.kinds import TEXT_LABELS
     from adapter_bert_tf.pack.pack import parse_pack, read_pack, read_shapes, read_tensors
+    from adapter_bert_tf.run.folder import RunFolder
     from adapter_bert_tf.serve import DESCRIPTION_FILE
     from adapter_bert_tf.serve.description import read_description
     from adapter_bert_tf.squad.questions import read_squad
@@ -386,6 +387,17 @@ def _readers() -> Iterator[tuple[str, Callable[[str], Any], bool]]:
     yield "model.safetensors", beside_config, False
     yield "pytorch_model.bin", read_torch_file, False
     yield "saved_model.pb", folder_of(SavedEncoder), False
+
+    def in_run(read: Callable[[RunFolder], Any]) -> Callable[[str], Any]:
+        def give(path: str) -> None:
+            if not read(RunFolder(os.path.dirname(path))):
+                raise UserError(f"{path}: what is not there yet, or empty, says nothing")
+
+        return give
+
+    yield "settings.json", in_run(RunFolder.asked), True
+    yield "history.json", in_run(RunFolder.history), True
+    yield "eval_results.json", in_run(RunFolder.results), True
 
 
 def _file_cases() -> Iterator[Case]:
