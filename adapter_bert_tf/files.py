@@ -45,7 +45,8 @@ def exists(path: str | os.PathLike) -> bool:
 
 def is_folder(path: str | os.PathLike) -> bool:
     """Whether there is a folder."""
-    return _ask("isdir", path) if is_remote(path) else os.path.isdir(path)
+    # Of a file system that it does not know, TensorFlow says that nothing is a folder.
+    return exists(path) and _ask("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
 def list_folder(path: str | os.PathLike) -> list[str]:

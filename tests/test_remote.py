@@ -147,7 +147,7 @@ def _names(folder: str) -> list[str]:
 
 
 def test_mistakes_are_told_in_a_line(places):
-    settings = {"train_file": f"{ROOT}/train.csv", "bert": f"{ROOT}/bert", "do_train": True}
+    settings = {"train_file": f"{ROOT}/train.csv", "bert": f"{ROOT}/bert", "max_seq_length": 16}
     for changes, told in (
         ({"train_file": f"{ROOT}/none.csv"}, "none.csv: No such file"),
         ({"bert": f"{ROOT}/none"}, "ram://tests/none: no such folder, checkpoint or preset"),

@@ -51,18 +51,22 @@ def started(
     """
     stop = threading.Event()
     several = strategy is None and are_several()
-    # One worker that ends at once would leave the others waiting: it takes part until all stop.
-    with on_signals(stop.set) if several else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        # A worker that ends at once would leave the others waiting: it takes part until all stop.
+        if several:
+            stack.enter_context(on_signals(stop.set))
         strategy = settings.devices.prepare(settings.seed, strategy)
-        with RunFolder(settings.output_dir, worker_number(strategy)) as folder:
-            try:
-                yield strategy, folder, stop
-            except LOST:
-                if not several:
-                    raise
-                raise UserError(
-                    "another worker is gone; the same command on all of them resumes the run"
-                ) from None
+        if several:  # Again, because TensorFlow has taken SIGTERM for itself.
+            stack.enter_context(on_signals(stop.set))
+        folder = stack.enter_context(RunFolder(settings.output_dir, worker_number(strategy)))
+        try:
+            yield strategy, folder, stop
+        except LOST:
+            if not several:
+                raise
+            raise UserError(
+                "another worker is gone; the same command on all of them resumes the run"
+            ) from None
 
 
 def with_pack(settings: Settings, folder: RunFolder) -> tuple[Settings, Pack | None]:
