@@ -22,6 +22,9 @@ from adapter_bert_tf.serve.requests import TASK, TEXT, TEXT_PAIR
 from adapter_bert_tf.task import Answer
 from adapter_bert_tf.text.inputs import check_texts
 
+# A signature of newer exports, which answers for all tasks on a text.
+_ALL = "all"
+
 # Lists that are longer show their progress.
 _LONG = 4096
 
@@ -83,7 +86,51 @@ class LoadedExport(Mapping[str, "ExportedTask"]):
     def __repr__(self) -> str:
         return f"LoadedExport({self.folder!r}: {', '.join(self)})"
 
-    def ask(self, signature: str, request: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+    def predict_all(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, batch_size: int = 16
+    ) -> dict[str, list[Any]]:
+        """Returns each task's predictions for the texts, by the names of the tasks.
+
+        Tasks that answer questions are left out, and without second texts those on pairs too.
+
+        Args:
+          texts: The texts.
+          pairs: The second texts, for tasks on pairs.
+          batch_size: Texts of a batch.
+        """
+        check_texts(None, None, texts, pairs)
+        every = [task for task in self._tasks.values() if task.takes_texts]
+        found: dict[str, list[Any]] = {
+            task.name: [] for task in every if pairs is not None or not task.takes_pairs
+        }
+        for start in range(0, len(texts), batch_size):
+            some = slice(start, start + batch_size)
+            answers = self._ask_all(every, texts[some], None if pairs is None else pairs[some])
+            for i, task in enumerate(every):
+                if task.name in found:
+                    own = {name: values[:, i] for name, values in answers.items()}
+                    found[task.name] += task.to_predictions(own)
+        return found
+
+    def _ask_all(
+        self, tasks: Sequence["ExportedTask"], texts: Sequence[str], pairs: Sequence[str] | None
+    ) -> dict[str, np.ndarray]:
+        """Returns the answers of all tasks on texts, `[texts, tasks, ...]`."""
+        second = [""] * len(texts) if pairs is None else pairs
+        if _ALL in self.signatures:
+            return self.ask(_ALL, {TEXT: texts, TEXT_PAIR: second})
+        count = len(tasks)
+        request = {
+            TEXT: np.repeat(np.array(texts, object), count),
+            TEXT_PAIR: np.repeat(np.array(second, object), count),
+            TASK: [task.name for task in tasks] * len(texts),
+        }
+        answers = self.ask(Head.signature, request)
+        return {
+            name: values.reshape(-1, count, *values.shape[1:]) for name, values in answers.items()
+        }
+
+    def ask(self, signature: str, request: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Calls a signature with strings, and leaves out those that it does not take."""
         function = self.signatures[signature]
         taken = function.structured_input_signature[1].keys() & request.keys()
@@ -133,7 +180,7 @@ class ExportedTask:
           pairs: The second texts, for a task on pairs.
           batch_size: Rows of a batch.
         """
-        if not self._takes_texts:
+        if not self.takes_texts:
             raise UserError(f"{self.name}: a task on questions, use answer(question, context)")
         check_texts(self.name, self.takes_pairs, texts, pairs)
         bar = tf_keras.utils.Progbar(
@@ -145,13 +192,13 @@ class ExportedTask:
             second = [""] * len(some) if pairs is None else list(pairs[start : start + batch_size])
             request = {TEXT: some, TEXT_PAIR: second, TASK: [self.name] * len(some)}
             answers = self._export.ask(Head.signature, request)
-            predictions += self._head.predictions(self._own_columns(answers))
+            predictions += self.to_predictions(answers)
             bar.add(len(some))
         return predictions
 
     def answer(self, question: str, context: str) -> Answer:
         """Answers a question about a text of any length, as `Task.answer` does."""
-        if self._takes_texts:
+        if self.takes_texts:
             raise UserError(f"{self.name}: a task on texts, use predict; answer is for questions")
         request = {QUESTION: [question], CONTEXT: [context], TASK: [self.name]}
         found = self._export.ask(self._head.signature, request)
@@ -161,16 +208,19 @@ class ExportedTask:
         return Answer(text.decode(), float(score), start, end)
 
     @property
-    def _takes_texts(self) -> bool:
+    def takes_texts(self) -> bool:
+        """Whether it is a task on texts, not one on questions."""
         return self._head.signature == Head.signature
 
-    def _own_columns(self, answers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Leaves out the columns that only other tasks have."""
+    def to_predictions(self, answers: Mapping[str, np.ndarray]) -> list[Any]:
+        """Returns what `predict` does, from the outputs of a signature."""
+        # The other columns are those of tasks with more labels.
         columns = len(self.labels)
-        return {
+        own = {
             name: values[:, :columns] if values.ndim > 1 else values
             for name, values in answers.items()
         }
+        return self._head.predictions(own)
 
     def __repr__(self) -> str:
         return f"ExportedTask({self.name!r}, {self._head.kind}, {len(self.labels)} labels)"

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,19 +37,23 @@ class Model(Protocol):
 def predict(model: Model, signature: str, inputs: dict[str, list]) -> dict[str, Any]:
     """Asks a model, and returns its outputs by name; an error of the model is a ValueError."""
     body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
-    answer = _read(model.respond("POST", f"/v1/models/{model.name}:predict", body))
+    answer = _read(model.respond("POST", f"{_place(model)}:predict", body))
     return answer["outputs"]
 
 
 def signature_defs(model: Model) -> dict[str, dict[str, list[str]]]:
     """Returns the names of the inputs and outputs of a model's signatures."""
-    answer = _read(model.respond("GET", f"/v1/models/{model.name}/metadata"))
+    answer = _read(model.respond("GET", f"{_place(model)}/metadata"))
     found = answer["metadata"]["signature_def"]["signature_def"]
     return {
         name: {part: sorted(each.get(part, {})) for part in ("inputs", "outputs")}
         for name, each in found.items()
         if name != "__saved_model_init_op"
     }
+
+
+def _place(model: Model) -> str:
+    return f"/v1/models/{urllib.parse.quote(model.name, safe='')}"
 
 
 def _read(answer: tuple[int, bytes]) -> dict[str, Any]:
@@ -103,7 +108,8 @@ class LocalModel:
     def respond(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         match = _PATH.fullmatch(path)
         version = os.path.basename(os.path.abspath(self.export.folder))
-        if not match or match["model"] != self.name or match["version"] not in (None, version):
+        known = match and urllib.parse.unquote(match["model"]) == self.name
+        if not match or not known or match["version"] not in (None, version):
             return _error(http.HTTPStatus.NOT_FOUND, f"Servable not found for request: {path}")
         if (method, match["verb"]) == ("POST", ":predict"):
             return self._predict(body)

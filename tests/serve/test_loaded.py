@@ -47,6 +47,19 @@ def test_predictions_are_those_of_the_task(bert, exported, export, name):
     assert export[name].predict([], [] if pairs else None) == []
 
 
+def test_all_tasks_predict_as_each_does(export):
+    everything = export.predict_all(TEXTS, PAIRS, batch_size=3)
+    assert list(everything) == ["film", "same", "stars", "tone"]
+    for name, found in everything.items():
+        alone = export[name].predict(TEXTS, PAIRS if name == "same" else None)
+        for ours, theirs in zip(found, alone, strict=True):
+            _close(ours, theirs)
+    without = export.predict_all(TEXTS)
+    assert list(without) == ["film", "stars", "tone"]
+    _close(without["stars"][1], everything["stars"][1])
+    assert export.predict_all([]) == {"film": [], "stars": [], "tone": []}
+
+
 def test_answers_are_those_of_the_task_and_counted_in_characters(bert, exported, export):
     task = ab.load_task(exported[1]["squad"], bert)
     for context in (CONTEXT, "é" * 3 + CONTEXT):

@@ -6,7 +6,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from adapter_bert_tf.serve.rest import LocalModel, RemoteModel, predict
+from adapter_bert_tf.serve.rest import LocalModel, RemoteModel, predict, signature_defs
 
 PREDICT = "/v1/models/m:predict"
 _TEXT = tf.TensorSpec([None], tf.string, "text")
@@ -93,6 +93,12 @@ def test_the_status_and_the_signatures_are_told(model):
         assert model.respond(method, path)[0] == 404
     assert model.respond("POST", PREDICT, b"{")[0] == 400
     assert model.respond("POST", "/v1/models/m:classify", b"{}")[0] == 400
+
+
+def test_a_name_may_have_any_characters(model):
+    odd = LocalModel(model.export, "a b/é:c")
+    assert signature_defs(odd)["one"] == {"inputs": ["text"], "outputs": ["length"]}
+    assert predict(odd, "one", {"text": ["a"]}) == [1]
 
 
 def test_a_server_that_is_down_is_told():
