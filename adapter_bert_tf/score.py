@@ -21,7 +21,7 @@ from absl import flags
 from adapter_bert_tf import entry
 from adapter_bert_tf.bulk.form import ENDINGS, form_of
 from adapter_bert_tf.bulk.rows import Reader
-from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.errors import UserError, quiet, some
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack
 from adapter_bert_tf.serve.description import read_description
@@ -50,8 +50,10 @@ def _main() -> None:
         values.delimiter,
     )
 
-    # Imported here, so that wrong flags are reported before Beam is loaded.
-    from adapter_bert_tf.bulk.pipeline import Job, check_options, prepare_job, run_job
+    # Imported here, so that wrong flags are reported before Beam is loaded, and without its notes
+    # about file systems whose packages are not installed.
+    with quiet():
+        from adapter_bert_tf.bulk.pipeline import Job, check_options, prepare_job, run_job
 
     options = check_options(values.runner, values.beam_option or ())
     job = prepare_job(

@@ -2,7 +2,11 @@
 
 import dataclasses
 import difflib
+import logging
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from glob import glob
 from typing import Any
 
 import apache_beam as beam
@@ -27,6 +31,9 @@ _RUNNERS = {"DirectRunner": "FnApiRunner"}
 # Rows of a worker among which those of similar lengths are found.
 _TOGETHER = 4096
 _BAD = "bad"
+
+# It warns if there is no bad row.
+logging.getLogger("apache_beam.io.filebasedsink").setLevel(logging.ERROR)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,27 +100,38 @@ def check_options(runner: str, given: Iterable[str]) -> list[str]:
 
 def prepare_job(job: Job) -> Job:
     """Returns the job with the columns of its smallest file, after checks of input and output."""
+    job = dataclasses.replace(job, input=_absolute(job.input), output=_absolute(job.output))
     for pattern in (f"{job.output}-*-of-*{job.ending}", job.bad_file):
         for path in _match("output", pattern):
             raise UserError(f"--output: {path} exists, and is not overwritten")
-    paths = _match("input", job.input)
-    if not paths:
+    found = _match("input", job.input)
+    if not found:
         raise UserError(f"--input={job.input}: no such file")
-    with FileSystems.open(paths[0]) as file:
-        table, _ = job.reader.open(paths[0], file.read(), [])
+    # A file that is empty is a bad one, and says nothing about the others.
+    first = next((path for path, size in found.items() if size), None)
+    if first is None:
+        raise UserError(f"--input={job.input}: all files are empty")
+    with FileSystems.open(first) as file:
+        table, _ = job.reader.open(first, file.read(), [])
     # The lines of a CSV all have the same columns.
     alike = None if job.form.delimiter is None else table.columns
     reader = dataclasses.replace(job.reader, columns=alike)
     return dataclasses.replace(job, columns=table.columns, reader=reader)
 
 
-def _match(flag: str, pattern: str) -> list[str]:
-    """Returns the files that match, the smallest one first."""
+def _absolute(path: str) -> str:
+    """Returns where a path is: Beam finds nothing by a pattern without a folder."""
+    return path if "://" in path else os.path.abspath(path)
+
+
+def _match(flag: str, pattern: str) -> dict[str, int]:
+    """Returns the files that match, the smallest one first, and their sizes."""
     try:
         found = FileSystems.match([pattern])[0].metadata_list
     except (BeamIOError, ValueError) as error:
         raise UserError(f"--{flag}={pattern}: {first_line(error)}") from None
-    return [each.path for each in sorted(found, key=lambda each: (each.size_in_bytes, each.path))]
+    sizes = {each.path: each.size_in_bytes for each in found}
+    return dict(sorted(sizes.items(), key=lambda each: (each[1], each[0])))
 
 
 def run_job(job: Job, options: Sequence[str]) -> Counts:
@@ -125,8 +143,43 @@ def run_job(job: Job, options: Sequence[str]) -> Counts:
     """
     from adapter_bert_tf.bulk.scorer import column_names
 
-    names = [*job.columns, *new_names(column_names(job.reader.pack), job.columns)]
+    added = column_names(job.reader.pack)
+    _remove_leftovers(job)
     pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
+    _build(pipeline, job, [*job.columns, *new_names(added, job.columns)])
+    try:
+        result = pipeline.run()
+        result.wait_until_finish()
+    except Exception as error:  # Beam has logged its own errors, and each runner has others.
+        _remove_leftovers(job)
+        raise UserError(f"Beam: {first_line(error)}; the same command starts again") from None
+    counters = result.metrics().query()["counters"]
+    found = {each.key.metric.name: each.result for each in counters}
+    return Counts(found.get("scored", 0), found.get(_BAD, 0))
+
+
+def _remove_leftovers(job: Job) -> None:
+    """Removes what a job with this output left when it was killed. Finished jobs leave nothing."""
+    folder, name = FileSystems.split(job.output)
+    pattern = FileSystems.join(folder, f"beam-temp-{name}-*")
+    # Beam finds files only, and an empty folder is a leftover too where there are folders.
+    found = {os.path.dirname(path) for path in _match("output", f"{pattern}/*")} | set(
+        glob(pattern)
+    )
+    ours = rf"beam-temp-{re.escape(name)}(-{_BAD}\.jsonl)?-[0-9a-f]{{32}}"
+    FileSystems.delete(
+        [path for path in sorted(found) if re.fullmatch(ours, os.path.basename(path))]
+    )
+
+
+def _build(pipeline: beam.Pipeline, job: Job, names: Sequence[str]) -> None:
+    """Lays out the steps, from files to files.
+
+    Args:
+      pipeline: Gets the steps.
+      job: What is to be scored.
+      names: The columns of the output.
+    """
     read = (
         pipeline
         | MatchFiles(job.input)
@@ -152,11 +205,6 @@ def run_job(job: Job, options: Sequence[str]) -> Counts:
             job.bad_file, num_shards=1, shard_name_template="", skip_if_empty=True
         )
     )
-    result = pipeline.run()
-    result.wait_until_finish()
-    counters = result.metrics().query()["counters"]
-    found = {each.key.metric.name: each.result for each in counters}
-    return Counts(found.get("scored", 0), found.get(_BAD, 0))
 
 
 class _Read(beam.DoFn):
