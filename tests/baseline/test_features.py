@@ -21,7 +21,9 @@ def counted(monkeypatch) -> list[int]:
     found = []
     embed_all = TextModule.embed_all
     monkeypatch.setattr(
-        TextModule, "embed_all", lambda self, texts: found.append(len(texts)) or embed_all(self, texts)
+        TextModule,
+        "embed_all",
+        lambda self, texts: found.append(len(texts)) or embed_all(self, texts),
     )
     return found
 

@@ -1,0 +1,74 @@
+"""Compares trials of the baseline without BERT with an epoch of adapters, in one process.
+
+    python benchmarks/baseline_speed.py --data_dir=data/additional/corporate_messaging
+
+An epoch of adapters of 64 on MiniLM, then designs that are drawn at random, then their medians.
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+from absl import app, flags
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from adapter_bert_tf.baseline.space import SPACE, Design, narrow
+from adapter_bert_tf.experiment.sampling import propose, to_distributions
+from adapter_bert_tf.run.baseline import TextsOfTasks, run_baseline
+from adapter_bert_tf.run.classifier import run_classifier
+from adapter_bert_tf.run.folder import RunFolder
+from adapter_bert_tf.run.settings import ClassifierSettings, make_settings
+
+flags.DEFINE_string("task", "corporate_messaging", "The task.")
+flags.DEFINE_string("data_dir", None, "Folder of the task.", required=True)
+flags.DEFINE_integer("trials", 40, "Trials.")
+flags.DEFINE_multi_string("space", None, "Fewer values of some choices.")
+flags.DEFINE_string("cache_dir", None, "Where embeddings are kept.")
+WANTED = {"frozen": 0.1, "fine-tuned": 0.3}
+
+
+def _settings(folder: str, name: str, **more) -> ClassifierSettings:
+    values = flags.FLAGS
+    cache = values.cache_dir or folder
+    given = {"task": values.task, "data_dir": values.data_dir, "cache_dir": cache}
+    given["output_dir"] = os.path.join(folder, name)
+    return make_settings(ClassifierSettings, {**given, **more})
+
+
+def main(_):
+    with tempfile.TemporaryDirectory() as folder:
+        settings = _settings(folder, "adapters", num_train_epochs=1.0)
+        run_classifier(settings)
+        epoch = RunFolder(settings.output_dir).results()["seconds"]
+        print(f"epoch of adapters: {epoch:.1f} s", flush=True)
+        distributions = to_distributions(narrow(SPACE, flags.FLAGS.space or ()))
+        texts, seconds = TextsOfTasks(), {kind: [] for kind in WANTED}
+        for number in range(flags.FLAGS.trials):
+            design = Design(**propose([], distributions, "random", [0, number]))
+            texts(settings).features.prepare(design)  # What all trials share is not a trial's.
+            start = time.monotonic()
+            run_baseline(_settings(folder, f"trial{number}"), design, texts)
+            seconds["fine-tuned" if design.fine_tune else "frozen"].append(time.monotonic() - start)
+            if (number + 1) % 10 == 0:
+                _print(seconds, epoch)
+
+
+def _print(seconds: dict[str, list[float]], epoch: float) -> None:
+    for kind, found in seconds.items():
+        if found:
+            median = statistics.median(found)
+            print(
+                f"{kind}: {median / epoch:.3f} of an epoch ({median:.2f} s, median of {len(found)} "
+                f"trials); wanted at most {WANTED[kind]}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    app.run(main)
