@@ -1,5 +1,7 @@
 """The best model that the paper's search found for each of its tasks (its Table 7)."""
 
+from typing import Any
+
 from adapter_bert_tf.baseline.space import Design
 
 _MODULES = {"S": "nnlm-50", "B": "nnlm-128", "W": "wiki-250", "U": "use"}
@@ -30,14 +32,14 @@ _FOUND = {
 
 def _design(text: str) -> Design:
     module, *cells = text.split(",")
-    values = {"module": _MODULES[module]}
+    values: dict[str, Any] = {"module": _MODULES[module]}
     names = list(Design.__dataclass_fields__)[1:]
     for name, cell in zip(names, cells, strict=True):
         values[name] = _value(Design.__annotations__[name], cell)
     return Design(**values)
 
 
-def _value(kind: type, cell: str):
+def _value(kind: type, cell: str) -> Any:
     if kind is bool:
         return cell == "T"
     return _WORDS.get(cell, cell) if kind is str else kind(float(cell))

@@ -2,7 +2,7 @@
 
 Open in the paper, and chosen here: both optimizers are Adagrad, batches have 128 rows, the model is
 scored after each pass over the training rows, the best one is kept, and the training ends early if
-for six passes neither the metric was better nor the loss lower by 2 %.
+for three passes neither the metric was better nor the loss lower by 2 %.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.heads.head import Head
 
 BATCH = 128
-_PATIENCE, _LOWER = 6, 0.98
+_PATIENCE, _LOWER = 3, 0.98
 _SCORED_TOGETHER = 512
 # Steps of a pass: small sets are not scored after each few steps, large ones more than once.
 _FEWEST, _MOST = 16, 128

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from adapter_bert_tf.baseline.space import Design
-from adapter_bert_tf.data.task import TEST
+from adapter_bert_tf.data.task import DEV, TEST
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.experiment.ablation import Span, ablate, write_ablation
 from adapter_bert_tf.experiment.engine import Claim, Engine
@@ -213,14 +213,25 @@ def score_tests(experiment: Experiment, engine: Engine, places: Places) -> None:
 
 def _test(record: Record, places: Places) -> float | None:
     """Returns a trial's score on its test set; None if that has no labels."""
-    values = {**places.of_task(record.task), "output_dir": record.folder, "do_predict": True}
-    settings = make_settings(ClassifierSettings, values)
-    source = find_source(settings)
-    read = source.read(split_names(settings, source, TEST)[0])
+    task = load_task(os.path.join(record.folder, "pack"))
+    values = places.of_task(record.task)
+    own = values.pop("test_file", None)
+    split, asked = TEST, {"do_predict": True}
+    if own is not None:
+        # The test set of a run is only predicted, so this one is read as a set to evaluate on.
+        split, asked = DEV, {"do_eval": True}
+        values |= {"dev_file": own, "train_file": None}
+    settings = make_settings(ClassifierSettings, {**values, **asked, "output_dir": record.folder})
+    try:
+        source = find_source(settings, task.head.kind, task.labels)
+        read = source.read(split_names(settings, source, split)[0])
+    except UserError as error:
+        print(f"  not scored on the test set: {error}", flush=True)
+        return None
     if read.labels is None:
         print("  its test set has no labels", flush=True)
         return None
-    return load_task(os.path.join(record.folder, "pack")).score(read)[record.metric]
+    return task.score(read)[record.metric]
 
 
 def keep_best(folder: str, place: str) -> bool:

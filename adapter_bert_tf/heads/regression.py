@@ -69,7 +69,11 @@ class RegressionHead(TextHead):
 
     def loss(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Returns the squared error."""
-        return tf.math.squared_difference(tf.reshape(tf.cast(labels, tf.float32), [-1]), outputs)
+        # A column of outputs would be compared with every label.
+        labels, outputs = (
+            tf.reshape(tf.cast(each, tf.float32), [-1]) for each in (labels, outputs)
+        )
+        return tf.math.squared_difference(labels, outputs)
 
     @staticmethod
     def activate(logits: tf.Tensor) -> tf.Tensor:

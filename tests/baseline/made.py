@@ -8,6 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 ROWS, WIDTH = 40, 6
+# Texts like those of `texts_and_labels`.
+NO, YES = "Word1! Word2! word3 Word4! Word5!", "Word20! word21 Word22! Word23! word18"
 
 
 def table(seed: int = 0) -> np.ndarray:

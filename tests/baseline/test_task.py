@@ -49,7 +49,7 @@ def test_what_was_found_is_loaded_and_answers_as_it_was_scored(
     assert task.labels == ("no", "yes")
     assert task.metrics["accuracy"] > 0.8
     assert task.evaluate(files["dev_file"]) == pytest.approx(task.metrics)
-    texts = ["word1 Word2!", "", "Word20! word21", "unheard of"]
+    texts = [made.NO, "", made.YES, "unheard of"]
     answers = task.predict(texts)
     assert [answers[0].label, answers[2].label] == ["no", "yes"]
     alone = [task.predict([text])[0].score for text in texts]

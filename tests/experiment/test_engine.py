@@ -7,7 +7,9 @@ import time
 import pytest
 
 from adapter_bert_tf import UserError
+from adapter_bert_tf.baseline.space import SPACE, Design
 from adapter_bert_tf.experiment.engine import Engine
+from adapter_bert_tf.experiment.table import Search
 from adapter_bert_tf.experiment.trials import Trial
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -109,3 +111,46 @@ def test_what_a_killed_worker_leaves_is_done_by_others_and_nothing_twice(tmp_pat
     assert sorted(each.value for each in records) == [size / 100 for size in range(1, 13)]
     counts = collections.Counter(open(done).read().split())
     assert set(counts.values()) == {1}
+
+
+_SPACE = {**SPACE, "module": ("use",)}
+
+
+def _search(engine: Engine, trials: int, space=_SPACE, sampler: str = "tpe") -> list[dict]:
+    """Does a search, and returns its settings in their order."""
+    found = []
+    example = Trial("airline", "no_bert", {}, 0, {})
+    while True:
+        engine.search(Search(space, trials, sampler), example)
+        claim = engine.claim()
+        if claim is None:
+            return found
+        found.append(claim.trial.settings)
+        claim.complete(claim.trial.settings["filters"] / 200)
+
+
+def test_a_search_ends_after_its_trials_and_goes_on_if_there_are_more(tmp_path):
+    first = _search(Engine(str(tmp_path), "baseline"), 3)
+    assert len(first) == 3
+    assert _search(Engine(str(tmp_path), "baseline"), 3) == []
+    assert len(_search(Engine(str(tmp_path), "baseline"), 5)) == 2
+    assert len(Engine(str(tmp_path), "baseline").records()) == 5
+
+
+def test_a_search_that_was_killed_goes_on_as_if_nothing_was(tmp_path):
+    whole = _search(Engine(str(tmp_path / "whole"), "baseline"), 14)
+    engine = Engine(str(tmp_path / "killed"), "baseline")
+    example = Trial("airline", "no_bert", {}, 0, {})
+    found = _search(engine, 11)
+    engine.search(Search(_SPACE, 14), example)
+    claim = engine.claim()
+    claim._lock.close()  # As if its worker had died.
+    found += _search(Engine(str(tmp_path / "killed"), "baseline"), 14)
+    assert found == whole
+
+
+def test_a_small_space_is_tried_but_once(tmp_path):
+    space = {name: (getattr(Design(), name),) for name in SPACE}
+    space |= {"hidden_layers": (0, 1), "hidden_size": (64, 128)}
+    found = _search(Engine(str(tmp_path), "baseline"), 40, space, "random")
+    assert len(found) == 4

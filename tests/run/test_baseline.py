@@ -32,14 +32,14 @@ def test_a_value(tmp_path, design):
     assert run_baseline(_settings(tmp_path, _rows(lambda y: float(y) + 0.5)), design)
     task = ab.load_task(str(tmp_path / "run" / "pack"))
     assert task.metrics["pearson"] > 0.5
-    assert task.predict(["word20 word21"])[0].value > task.predict(["word1 word2"])[0].value
+    assert task.predict([made.YES])[0].value > task.predict([made.NO])[0].value
 
 
 def test_several_labels(tmp_path, design):
     rows = _rows(lambda y: "a;b" if y else "a")
     assert run_baseline(_settings(tmp_path, rows, label_separator=";"), design)
     task = ab.load_task(str(tmp_path / "run" / "pack"))
-    assert task.predict(["word20 word21 word22"])[0].labels == ("a", "b")
+    assert task.predict([made.YES])[0].labels == ("a", "b")
 
 
 def test_pairs_and_fewer_examples(tmp_path, design):
@@ -49,7 +49,7 @@ def test_pairs_and_fewer_examples(tmp_path, design):
     assert run_baseline(settings, design, texts)
     assert len(texts(settings).labels["train"]) == 30
     task = ab.load_task(str(tmp_path / "run" / "pack"))
-    assert task.predict(["word20 word21"], ["word3"])[0].label == "yes"
+    assert task.predict([made.YES], ["word3"])[0].label == "yes"
     with pytest.raises(UserError, match="it needs the second texts too"):
         task.predict(["a"])
 
