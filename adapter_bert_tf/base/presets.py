@@ -40,7 +40,7 @@ def locate(bert: str) -> str:
 def refuse_unknown(bert: str) -> None:
     """Refuses a name that is neither a preset nor a handle nor the place of any file."""
     places = (bert, f"{bert}.index")
-    if bert in PRESETS or bert.startswith("http") or any(map(exists, places)):
+    if bert in PRESETS or bert.startswith(("http://", "https://")) or any(map(exists, places)):
         return
     near = difflib.get_close_matches(bert, PRESETS, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"presets are {', '.join(PRESETS)}"
