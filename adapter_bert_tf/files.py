@@ -35,9 +35,6 @@ def is_remote(path: str | os.PathLike) -> bool:
     return bool(_SCHEME.match(os.fspath(path)))
 
 
-# What is there.
-
-
 def exists(path: str | os.PathLike) -> bool:
     """Whether there is a file or folder."""
     return _ask("exists", path) if is_remote(path) else os.path.exists(path)
@@ -53,7 +50,10 @@ def list_folder(path: str | os.PathLike) -> list[str]:
     """Returns the names in a folder, sorted; none if there is no such folder."""
     if not is_folder(path):
         return []
-    names = _gfile("listdir", os.fspath(path)) if is_remote(path) else os.listdir(path)
+    try:
+        names = _gfile("listdir", os.fspath(path)) if is_remote(path) else os.listdir(path)
+    except OSError as error:
+        raise file_error(path, error) from None
     # Object stores end the names of folders with a slash.
     return sorted(name.rstrip("/") for name in names)
 
@@ -95,9 +95,6 @@ def remove(path: str | os.PathLike) -> None:
         shutil.rmtree(path)
     else:
         os.unlink(path)
-
-
-# Reading.
 
 
 def open_bytes(path: str | os.PathLike) -> io.BufferedReader:
@@ -204,9 +201,6 @@ def read_json_object(path: str) -> dict[str, Any]:
     return value
 
 
-# Writing.
-
-
 def write_atomically(path: str, content: bytes) -> None:
     """Writes a file under a temporary name, then renames it."""
     with new_file(path) as beside, open(beside, "wb") as file:
@@ -283,15 +277,13 @@ def remove_leftovers(folder: str, name: str | None = None) -> None:
         the caller's own.
       name: What they wrote; by default anything.
     """
-    for each in list_folder(folder):
-        match = _PART.fullmatch(each)
-        if match and name in (None, match["name"]):
-            path = os.path.join(folder, each)
-            with contextlib.suppress(OSError):
-                handle = None if is_remote(path) else lock(path)
-                remove(path)
-                if handle is not None:
-                    os.close(handle)
+    matches = filter(None, map(_PART.fullmatch, list_folder(folder)))
+    for path in (os.path.join(folder, m[0]) for m in matches if name in (None, m["name"])):
+        with contextlib.suppress(OSError):
+            handle = None if is_remote(path) else lock(path)
+            remove(path)
+            if handle is not None:
+                os.close(handle)
 
 
 def lock(path: str) -> int:

@@ -64,7 +64,7 @@ def refuse_unknown(bert: str) -> None:
     if HUB_PRESETS.get(bert, bert).startswith("http://"):
         raise UserError(f"{bert}: anyone on the way could change it; expected https://")
     places = (bert, f"{bert}.index")
-    if bert in PRESETS or bert.startswith("http") or any(map(exists, places)):
+    if bert in PRESETS or bert.startswith(("http://", "https://")) or any(map(exists, places)):
         return
     near = difflib.get_close_matches(bert, PRESETS, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"presets are {', '.join(PRESETS)}"
