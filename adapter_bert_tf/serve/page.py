@@ -4,6 +4,7 @@ import http.server
 import ipaddress
 import json
 import pathlib
+import sys
 from typing import Any
 
 from adapter_bert_tf.errors import UserError
@@ -123,6 +124,8 @@ class PageServer(http.server.ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says nothing of browsers that did not wait for an answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
