@@ -4,6 +4,7 @@ A trial takes the vectors of its texts, or the rows of their words in a small ta
 of TF-Hub is fine-tuned, the texts themselves.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -25,6 +26,7 @@ from adapter_bert_tf.baseline.words import (
     split_words,
 )
 from adapter_bert_tf.data.task import TRAIN
+from adapter_bert_tf.errors import file_error
 from adapter_bert_tf.files import new_file
 
 # Words of a text that a convolution reads.
@@ -161,12 +163,18 @@ class Features:
         for text in texts.numpy():
             digest.update(hashlib.sha256(text).digest())
         path = os.path.join(self._cache_dir, f"{digest.hexdigest()[:32]}.npy")
-        if os.path.exists(path):
-            return np.load(path)
+        # One that is damaged is computed again.
+        with contextlib.suppress(OSError, ValueError, EOFError):
+            vectors = np.load(path)
+            if vectors.shape == (len(texts), module.width):
+                return vectors
         vectors = module.embed_all(texts)
-        os.makedirs(self._cache_dir, exist_ok=True)
-        with new_file(path) as beside, open(beside, "wb") as file:
-            np.save(file, vectors)
+        try:
+            os.makedirs(self._cache_dir, exist_ok=True)
+            with new_file(path) as beside, open(beside, "wb") as file:
+                np.save(file, vectors)
+        except OSError as error:
+            raise file_error(path, error) from None
         return vectors
 
     def _words(

@@ -48,7 +48,7 @@ class BaselineModel(tf_keras.Model):
         if design.convolution:
             for words in range(1, design.longest_ngram + 1):
                 name = f"convolution_{words}"
-                # Keras's Conv1D would need padding, which is more than half of a batch.
+                # Keras's Conv1D would need padding to the longest text of a batch.
                 self.convolutions.append(tf_keras.layers.Dense(design.filters, name=name))
             if design.convolution_batch_norm:
                 self.convolution_norms = [_norm("batch", "convolution_norm")]

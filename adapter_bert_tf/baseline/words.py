@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-# Words and pairs that fall on the same number share a weight; of a million features, 3 % do.
+# Words and pairs that fall on the same number share a weight; of a million features, 6 % do.
 _BUCKETS = 2**24
 _OTHERS = r"[^\pL\pN]+"
 

@@ -217,7 +217,9 @@ def _additional(records: Sequence[Record]) -> list[Block]:
         [*ours.shares(), *(f"{cost[1]:g} %" if cost else _NONE for cost in costs)],
         [*ours.suites(), *(f"{cost[0]:g}{_TIMES}" if cost else _NONE for cost in costs)],
     ]
-    header = ["task", *columns, *(f"{PAPER}: {method}" for method in methods)]
+    names = {method: "no BERT" if method == "no_bert" else method for method in methods}
+    ours_first = [names[method] for method in columns]
+    header = ["task", *ours_first, *(f"{PAPER}: {name}" for name in names.values())]
     return [Table("Results", header, rows, _ADDITIONAL_NOTE)]
 
 
@@ -316,7 +318,7 @@ def _baseline(records: Sequence[Record]) -> list[Block]:
                 str(len(trials)),
                 _score(task, point.values),
                 _score(task, point.tests),
-                str(point.first.settings["module"]),
+                str(point.first.settings.get("module", _NONE)),
                 _number(sum(seconds) / 60) if seconds else _NONE,
                 _number(statistics.median(seconds)) if seconds else _NONE,
                 _paper_score(theirs["no_bert"]) if theirs else _NONE,

@@ -43,7 +43,13 @@ def test_vectors_are_computed_once_for_all_trials_and_for_later_ones(
     again = Features(TEXTS, cache).prepare(design)  # Another worker.
     assert counted == [21, 7] * 2
     np.testing.assert_array_equal(again.deep["train"], first.deep["train"])
-    assert len(os.listdir(cache)) == 4
+    names = os.listdir(cache)
+    assert len(names) == 4
+    for name in names:  # Damaged files are written again.
+        (tmp_path / "cache" / name).write_bytes(b"damaged")
+    repaired = Features(TEXTS, cache).prepare(design)
+    np.testing.assert_array_equal(repaired.deep["dev"], first.deep["dev"])
+    assert counted == [21, 7] * 3
 
 
 def test_a_word_is_embedded_once(tmp_path, second_format, counted):

@@ -38,6 +38,7 @@ EXPERIMENTS = (
     "size",
     "variants",
     "sweep",
+    "baseline",
 )
 BASE = 1_000_000
 NONE, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"
@@ -248,15 +249,15 @@ def test_additional_shows_test_scores_of_what_is_best_on_validation(tmp_path):
     assert table["sms_spam"]["full"] == "50.0"
     assert table["sms_spam"]["adapters"] == NONE
     assert table["sms_spam"]["Paper: adapters"] == "95.1 ± 2.2"
-    assert "no_bert" not in table["sms_spam"]
+    assert "no BERT" not in table["sms_spam"]
 
 
 def test_a_model_without_bert_is_a_column_but_costs_no_bert(tmp_path):
     trials = [*_trials("sms_spam"), _trial("sms_spam", "no_bert", 0.9, 10, test=0.6)]
     trials[-1] = dataclasses.replace(trials[-1], total=10)
     table = _table(_write(tmp_path, "additional", trials))
-    assert table["sms_spam"]["no_bert"] == "60.0"
-    assert table["all tasks, beside one BERT"]["no_bert"] == NONE
+    assert table["sms_spam"]["no BERT"] == "60.0"
+    assert table["all tasks, beside one BERT"]["no BERT"] == NONE
     assert table["trained a task"]["top_k"] == "50 %"
 
 
@@ -295,6 +296,17 @@ def test_a_sweep_lists_all_settings_best_first(tmp_path):
     rows = _Page(files["report.html"]).tables["All settings, best first"]
     assert [row[5] for row in rows[1:]] == ["30.0", "20.0", "10.0"]
     assert "figure_parameters.svg" not in files
+
+
+def test_a_baseline_is_shown_beside_the_papers(tmp_path):
+    trials = [
+        _trial("sms_spam", "no_bert", value, 10, test=test, module="glove", hidden_layers=layers)
+        for value, test, layers in ((0.9, 0.8, 0), (0.7, None, 1))
+    ]
+    row = _table(_write(tmp_path, "baseline", trials))["sms_spam"]
+    assert (row["validation"], row["test"], row["module"]) == ("90.0", "80.0", "glove")
+    assert row["trials"] == "2"
+    assert row["Paper: no BERT"] == "98.5"
 
 
 def test_another_ablation_table_is_refused(tmp_path):

@@ -5,15 +5,17 @@ import random
 import pytest
 
 from adapter_bert_tf import UserError
+from adapter_bert_tf.baseline.space import SPACE, Design
 from adapter_bert_tf.experiment import worker
 from adapter_bert_tf.experiment.engine import Engine
 from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.records import read_records
-from adapter_bert_tf.experiment.table import Arm, Experiment
+from adapter_bert_tf.experiment.table import NO_BERT, Arm, Experiment, Search
 from adapter_bert_tf.experiment.trials import to_trials
 from adapter_bert_tf.experiment.worker import Models, StoppedError, ablate_all, score_tests, work
 from adapter_bert_tf.run.classifier import run_classifier
 from adapter_bert_tf.tuning.task_model import TaskModel
+from tests.baseline import made
 
 
 def _write_spam(folder: pathlib.Path) -> None:
@@ -162,3 +164,24 @@ def test_models_of_other_designs_are_other_models(bert, places):
         settings = places.settings(trial)
         run_classifier(settings, make=lambda *args: made.append(models(*args)) or made[-1])
     assert len({id(model) for model in made}) == 3
+
+
+def test_a_search_keeps_the_best_pack_and_scores_it(places, tmp_path):
+    module = made.write_second_format(tmp_path / "module")
+    space = {name: (getattr(Design(), name),) for name in SPACE}
+    space |= {"module": (module,), "deep_rate": (0.001, 0.1), "hidden_layers": (0, 1)}
+    experiment = _experiment(
+        "none", arms=(Arm(NO_BERT, search=Search(space, 3)),), seeds=(0, 1), tests=True
+    )
+    engine = Engine(str(tmp_path), "baseline")
+    work(experiment, engine, places)
+    records = read_records(str(tmp_path))
+    assert [each.state for each in records] == ["complete"] * 3
+    assert {each.seed for each in records} == {0}
+    best = max(records, key=lambda each: each.value)
+    packs = list(tmp_path.glob("trials/*/pack"))
+    assert [str(pack.parent) for pack in packs] == [str(tmp_path / best.folder)]
+    score_tests(experiment, engine, places)
+    tested = [each for each in engine.records() if each.test is not None]
+    assert [each.value for each in tested] == [best.value]
+    assert 0 < tested[0].test <= 1
