@@ -1,13 +1,17 @@
+"""What classifier and SQuAD runs have in common."""
+
 import types
 
 import pytest
 import tensorflow as tf
 
 from adapter_bert_tf import ClassificationHead, TaskModel, UserError, load_encoder
-from adapter_bert_tf.run.common import check_rows, identify
+from adapter_bert_tf.run.common import check_rows, identify, make_model
 from adapter_bert_tf.run.settings import ClassifierSettings, make_settings
 from adapter_bert_tf.text.inputs import IDS, SEGMENTS
+from adapter_bert_tf.tuning.methods import Tuning
 from tests import tiny
+from tests.serve.tasks import make_pack
 
 
 def test_what_was_fetched_is_named_with_its_digest(bert):
@@ -34,3 +38,27 @@ def test_rows_that_the_base_does_not_know_are_refused(ids, segments, told):
     columns = {IDS: tf.ragged.constant([ids]), SEGMENTS: tf.ragged.constant([segments])}
     with pytest.raises(UserError, match=told):
         check_rows("a.tfrecord", columns, 8, types.SimpleNamespace(config=sizes))
+
+
+def _adapted(bert, **values) -> tuple[int, ...] | None:
+    settings = make_settings(ClassifierSettings, {"task": "CoLA", "bert": bert, **values})
+    strategy = tf.distribute.get_strategy()
+    return make_model(settings, ClassificationHead, ("0", "1"), strategy).encoder.adapter.layers
+
+
+@pytest.mark.parametrize(
+    ("flags", "layers"),
+    [
+        ({}, None),
+        ({"from_layer": 2}, (2,)),
+        ({"adapter_layers": (0, 2), "from_layer": 1}, (2,)),
+        ({"adapter_layers": (1, 2)}, (1, 2)),
+    ],
+)
+def test_below_what_is_trained_a_new_run_has_no_adapters(bert, flags, layers):
+    assert _adapted(bert, **flags) == layers
+
+
+def test_a_pack_keeps_the_adapters_that_it_has(bert, tmp_path):
+    pack = make_pack(bert, tmp_path / "pack", tuning=Tuning(from_layer=2), max_seq_length=24)
+    assert _adapted(bert, pack=pack, from_layer=2, adapter_size=4) is None

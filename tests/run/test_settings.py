@@ -57,6 +57,12 @@ def test_wrong_values_are_told(changes, told):
         _make(**changes)
 
 
+def test_below_its_adapters_a_task_leaves_the_base_alone():
+    assert _make(adapter_layers=(2, 1)).tuning.from_layer == 1
+    assert _make(adapter_layers=(2, 1), from_layer=0).tuning.from_layer == 0
+    assert _make().tuning.from_layer == 0
+
+
 def test_regression_is_a_kind():
     assert _make(regression=True).kind == "regression"
     assert _make(regression=False).kind == "classification"

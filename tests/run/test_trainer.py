@@ -217,6 +217,20 @@ def test_killed_it_goes_on_from_its_last_checkpoint_with_the_same_bits(
     assert _finished(bert, tmp_path, batches) == uninterrupted["adapters"]
 
 
+def test_a_training_that_drops_adapters_goes_on_with_the_same_bits(
+    bert, tmp_path, batches, monkeypatch
+):
+    tuning = Tuning(adapter_drop=2)
+    whole = _finished(bert, tmp_path / "whole", batches, tuning)
+    settings = _settings(tmp_path / "killed", save_checkpoints_steps=1)
+    with monkeypatch.context() as patch, pytest.raises(_Killed):
+        _at_step(patch, 5, _die)
+        _train(_task(bert, tuning), batches, settings)
+    assert _finished(bert, tmp_path / "killed", batches, tuning) == whole
+    assert _finished(bert, tmp_path / "none", batches)[0] != whole[0]
+    assert read_pack(tmp_path / "whole" / "pack").tuning == tuning
+
+
 def test_a_method_that_names_single_variables_goes_on_with_the_same_bits(
     bert, tmp_path, batches, monkeypatch
 ):

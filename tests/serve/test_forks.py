@@ -4,17 +4,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from adapter_bert_tf.base.load import find_base
+from adapter_bert_tf.base.load import find_base, load_encoder
 from adapter_bert_tf.encoder.adapter import AdapterConfig
+from adapter_bert_tf.encoder.variables import is_layer_norm, layer_of
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
+from adapter_bert_tf.serve.export import add_packs, export_packs, read_export
 from adapter_bert_tf.serve.forks import Forks
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.rows import Texts
 from adapter_bert_tf.serve.service import read_service
 from adapter_bert_tf.serve.signatures import make_signatures
+from adapter_bert_tf.task import Task
 from adapter_bert_tf.tuning.methods import Tuning
 from tests import tiny
-from tests.serve.tasks import PAIRS, TEXTS, ask, expected, make_pack
+from tests.serve.tasks import PAIRS, TEXTS, ask, expected, load, make_pack
 
 # The layer from which each task is its own. "heads" differ only behind the last layer.
 FROM = {"whole": 0, "upper": 1, "pair": 1, "top": 2, "heads": 3}
@@ -79,6 +84,37 @@ def test_values_decide_and_not_what_was_trained(bert, packs, tmp_path):
             tensors[path] = np.zeros_like(tensors[path])
     write_pack(tmp_path / "pack", described, tensors)
     assert read_service(find_base(bert), [str(tmp_path / "pack")]).first_points() == [2]
+
+
+def test_dropped_layers_are_those_of_the_base(bert, packs, tmp_path):
+    """In the export, in what is added to it, and in what is read from it."""
+    version = export_packs(find_base(bert), [packs["whole"], packs["top"]], tmp_path / "m", 2)
+    assert [task.pack.adapter.layers for task in read_export(version)[1]] == [(2,), (2,)]
+    added = add_packs(version, [packs["upper"]], 1)
+    assert [task.pack.adapter.layers for task in read_export(added)[1]] == [(2,), (2,), (1, 2)]
+
+    model = load_pack(load_encoder(bert, read_pack(packs["whole"]).adapter), packs["whole"])
+    variables = model.variables_by_path()
+    for path, value in model.encoder.base.read():
+        if is_layer_norm(path) and (layer_of(path) or 0) < 2:
+            variables[path].assign(value)
+    for path in variables:
+        if "/up/" in path and (layer_of(path) or 0) < 2:
+            variables[path].assign(tf.zeros_like(variables[path]))
+    inputs = Task(model, name="whole", labels="ab", inputs={"max_seq_length": 24}).inputs(TEXTS)
+    found = ask(load(added)["serving_default"], text=TEXTS, task=["whole"] * len(TEXTS))
+    wanted = tf.nn.softmax(model(inputs))
+    np.testing.assert_allclose(found["probabilities"][:, :2], wanted, atol=1e-5)
+    upper = ask(load(added)["serving_default"], text=TEXTS, task=["upper"] * len(TEXTS))
+    np.testing.assert_allclose(upper["probabilities"], expected(bert, packs["upper"]), atol=1e-5)
+
+
+def test_layers_that_can_not_be_dropped_are_told(bert, packs, tmp_path):
+    with pytest.raises(UserError, match="--drop_layers=4: expected 0 to 3"):
+        read_service(find_base(bert), [packs["top"]], drop_layers=4)
+    full = make_pack(bert, tmp_path / "full", "full", None, tuning=Tuning("full"))
+    with pytest.raises(UserError, match="--drop_layers=1: full changes the base itself"):
+        read_service(find_base(bert), [full], drop_layers=1)
 
 
 def _check(answers: dict, bert: str, packs: dict[str, str], rows: list[tuple[str, int]]) -> None:
