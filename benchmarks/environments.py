@@ -11,12 +11,18 @@ from sizes import Case
 
 _HERE = os.path.dirname(__file__)
 _PEER = os.path.join(os.path.dirname(_HERE), ".venv-peer")
-_PACKAGES = ("torch==2.13.0", "adapters==1.3.0", "transformers==4.57.6")
+_PACKAGES = (
+    "torch==2.13.0",
+    "adapters==1.3.0",
+    "transformers==4.57.6",
+    "onnx==1.23.2",
+    "onnxruntime==1.31.1",
+)
 
 
 @functools.cache
 def peer_python() -> str:
-    """Python with Hugging Face `adapters`: that of PEER_PYTHON, or of a new `.venv-peer`."""
+    """Python with the peers: that of PEER_PYTHON, or of a new `.venv-peer`."""
     given = os.environ.get("PEER_PYTHON")
     if given:
         return given

@@ -1,4 +1,4 @@
-"""One text through an export, against Hugging Face `adapters`."""
+"""Short texts through an export, against Hugging Face `adapters` and ONNX Runtime."""
 
 from environments import our_worker, peer_worker
 from report import Row
@@ -11,19 +11,40 @@ _ROUNDS = 40
 
 
 def latency() -> list[Row]:
-    """A text of 32 tokens, from string to probabilities."""
+    """One text and eight, 32 tokens each, from string to probabilities."""
     # The vocabulary of MiniLM is that of BERT-base.
     vocabulary = f"{find_minilm()}/vocab.txt"
     with (
         our_worker(BERT_BASE, "latency_ours.py", vocabulary) as ours,
-        peer_worker(BERT_BASE, "latency_peer.py", vocabulary) as peer,
+        peer_worker(BERT_BASE, "latency_peer.py", vocabulary) as adapters,
+        peer_worker(BERT_BASE, "latency_onnx.py", vocabulary) as onnx,
     ):
-        calls = {
-            "ours": lambda: ours.seconds("text"),
-            "peer": lambda: peer.seconds("text"),
-        }
-        if ours.facts["tokens"] != peer.facts["tokens"]:
-            raise SystemExit(f"not the same tokens: {ours.facts} and {peer.facts}")
-        times = fastest(calls, _ROUNDS)
-    name = "batch-1 latency of the export, 32 tokens: ours / HF adapters eager"
-    return [Row(name, 0.80, times["ours"], times["peer"])]
+        workers = {"ours": ours, "adapters": adapters, "onnx": onnx}
+        if len({worker.facts["tokens"] for worker in workers.values()}) > 1:
+            raise SystemExit(f"not the same tokens: {[w.facts for w in workers.values()]}")
+
+        def measure(rows: str) -> dict[str, float]:
+            calls = {name: lambda w=worker: w.seconds(rows) for name, worker in workers.items()}
+            return fastest(calls, _ROUNDS)
+
+        one, eight = measure("1"), measure("8")
+    return [
+        Row(
+            "latency of the export, 1 x 32 tokens: ours / HF adapters eager",
+            0.80,
+            one["ours"],
+            one["adapters"],
+        ),
+        Row(
+            "latency of the export, 1 x 32 tokens: ours / ONNX Runtime",
+            0.95,
+            one["ours"],
+            one["onnx"],
+        ),
+        Row(
+            "latency of the export, 8 x 32 tokens: ours / ONNX Runtime",
+            0.95,
+            eight["ours"],
+            eight["onnx"],
+        ),
+    ]

@@ -6,7 +6,7 @@ import tempfile
 import ours
 import tensorflow as tf
 from pipe import serve
-from sizes import TEXT, Case
+from sizes import ROWS, TEXT, Case
 
 from adapter_bert_tf import AdapterConfig, ClassificationHead, TaskModel, save_pack
 from adapter_bert_tf.base.base import Base
@@ -41,9 +41,13 @@ def main() -> None:
         save_pack(TaskModel(encoder, ClassificationHead(2)), f"{folder}/pack")
         version = export_packs(base, [f"{folder}/pack"], f"{folder}/model")
         answer = tf.saved_model.load(version).signatures["serving_default"]
-    text = tf.constant([TEXT])
-    tokens = encode(Tokenizer(base.vocabulary), text, None, 128)[IDS].row_lengths()
-    serve({"text": lambda: answer(text=text)["probabilities"].numpy()}, tokens=int(tokens[0]))
+    texts = {rows: tf.constant([TEXT] * rows) for rows in ROWS}
+    tokens = encode(Tokenizer(base.vocabulary), texts[1], None, 128)[IDS].row_lengths()
+    calls = {
+        str(rows): lambda text=text: answer(text=text)["probabilities"].numpy()
+        for rows, text in texts.items()
+    }
+    serve(calls, tokens=int(tokens[0]))
 
 
 if __name__ == "__main__":

@@ -1,24 +1,26 @@
 """A worker: the same in Hugging Face `adapters`; its second argument is a vocabulary."""
 
+import functools
 import sys
 
 import peer
 import torch
 import transformers
 from pipe import serve
-from sizes import TEXT, Case
+from sizes import ROWS, TEXT, Case
 
 
 def main() -> None:
     model = peer.make_model(Case.from_argument()).eval()
     tokenizer = transformers.BertTokenizerFast(vocab_file=sys.argv[2])
 
-    def text() -> list:
+    def answer(rows: int) -> list:
         with torch.no_grad():
-            inputs = tokenizer([TEXT], return_tensors="pt", truncation=True, max_length=128)
+            inputs = tokenizer([TEXT] * rows, return_tensors="pt", truncation=True, max_length=128)
             return model(**inputs).logits.softmax(-1).tolist()
 
-    serve({"text": text}, tokens=len(tokenizer(TEXT)["input_ids"]))
+    calls = {str(rows): functools.partial(answer, rows) for rows in ROWS}
+    serve(calls, tokens=len(tokenizer(TEXT)["input_ids"]))
 
 
 if __name__ == "__main__":

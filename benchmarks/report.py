@@ -4,7 +4,13 @@ import dataclasses
 import json
 import os
 
-_BAR, _LINE, _LEFT = 300, 26, 420
+import matplotlib
+from matplotlib import pyplot
+
+# Text stays text, and two pictures of the same results are the same file.
+matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "bench"})
+
+_WITHIN, _OVER = "#2a9d6f", "#d1592a"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,33 +67,30 @@ def write(folder: str, rows: list[Row], growth: dict[str, dict[int, float]], loa
         json.dump(found, file, indent=1)
         file.write("\n")
     fields = [field.name for field in dataclasses.fields(Row)]
-    with open(os.path.join(folder, "bench.svg"), "w", encoding="utf-8") as file:
-        kept = [Row(**{name: row[name] for name in fields}) for row in found["rows"].values()]
-        file.write(_picture(kept))
+    kept = [Row(**{name: row[name] for name in fields}) for row in found["rows"].values()]
+    _draw(os.path.join(folder, "bench.svg"), kept)
 
 
-def _picture(rows: list[Row]) -> str:
-    """Bars of each ratio's share of its limit, which is the line."""
-    widest = max(row.ratio / row.limit for row in rows)
-    scale = _BAR / max(widest, 1)
-    parts = ['<text x="10" y="18">Ratios as shares of their limits</text>']
-    for number, row in enumerate(rows, 1):
-        y = number * _LINE
-        share = row.ratio / row.limit
-        color = "#2a7" if share <= 1 else "#c52"
-        parts.append(
-            f'<text x="10" y="{y + 16}">{row.name.replace("&", "&amp;")}</text>'
-            f'<rect x="{_LEFT}" y="{y + 4}" width="{share * scale:.0f}" height="16" '
-            f'fill="{color}"/><text x="{_LEFT + _BAR + 10}" y="{y + 16}">'
-            f"{row.ratio:.2f} of {row.limit:.2f}</text>"
-        )
-    height, limit = (len(rows) + 1) * _LINE, _LEFT + scale
-    parts.append(
-        f'<line x1="{limit:.0f}" x2="{limit:.0f}" y1="{_LINE}" y2="{height}" stroke="#000"/>'
-    )
-    size = f'width="{_LEFT + _BAR + 120}" height="{height + 10}"'
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" '
-        f'font-size="13">\n{body}\n</svg>\n'
-    )
+def _draw(path: str, rows: list[Row]) -> None:
+    """Draws each ratio as a bar, beside the line of what it is compared with, which is 1."""
+    figure, axes = pyplot.subplots(figsize=(6, 0.8 + 0.32 * len(rows)))
+    places = range(len(rows))
+    colors = [_WITHIN if row.ratio <= row.limit else _OVER for row in rows]
+    axes.barh(places, [row.ratio for row in rows], color=colors, height=0.6)
+    for place, row in zip(places, rows, strict=True):
+        # Behind bar, limit and line, so that none of them crosses the number.
+        behind = max(row.ratio, row.limit)
+        behind = max(behind, 1) if behind > 0.75 else behind
+        axes.text(behind + 0.04, place, f"{row.ratio:.2f}", va="center")
+    limits = [row.limit for row in rows]
+    axes.scatter(limits, places, marker="|", s=160, color="black", label="limit", zorder=3)
+    axes.axvline(1, color="gray", linestyle="--", linewidth=1, label="what we compare with")
+    axes.set_yticks(places, [row.name for row in rows])
+    axes.invert_yaxis()
+    axes.margins(x=0.1)
+    axes.set_xlabel("ratio: less is better")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
+    # Tight: the names to the left are long, and none of them may be cut.
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)

@@ -2,9 +2,10 @@
 
     make bench
 
-or, for some of them, `python benchmarks/run.py --only=peer,growth`. The peer is Hugging Face
-`adapters` on PyTorch, in `.venv-peer`, or in the environment of the Python that PEER_PYTHON
-names. Runs take turns, the fastest of several counts; both sides have all cores and float32.
+or, for some of them, `python benchmarks/run.py --only=peer,growth`. The peers are Hugging Face
+`adapters` on PyTorch, and the same model in ONNX Runtime, in `.venv-peer`, or in the environment of
+the Python that PEER_PYTHON names. Runs take turns, the fastest of several counts; all sides have
+all cores and float32.
 """
 
 import os

@@ -46,6 +46,8 @@ class Case:
 BERT_BASE = Case()
 MINILM = Case(width=384, layers=6, rows=32, erf=True)
 
+# Texts in a request, whose latency is measured.
+ROWS = (1, 8)
 # 32 tokens with [CLS] and [SEP].
 TEXT = (
     "the film is a touching and surprisingly funny story about a family that loses its house, "

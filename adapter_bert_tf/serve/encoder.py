@@ -13,15 +13,9 @@ from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.adapter_layer import InputOf
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
+from adapter_bert_tf.serve.attention import Attention, RowAttention
 from adapter_bert_tf.serve.forks import Forks
-from adapter_bert_tf.serve.layers import (
-    Adapters,
-    Attention,
-    Norms,
-    RowAttention,
-    TaskAdapter,
-    TaskLayerNorm,
-)
+from adapter_bert_tf.serve.layers import Adapters, Norms, TaskAdapter, TaskLayerNorm
 from adapter_bert_tf.serve.rows import Batch, Texts
 from adapter_bert_tf.serve.values import Values, served_width
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS

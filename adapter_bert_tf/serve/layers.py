@@ -2,8 +2,8 @@
 
 The arithmetic is the encoder's (`encoder/adapter.py` and `encoder/arithmetic.py`). The layers here
 find the variables of each task, and compute the tokens of each task together. However many layers
-there are, the graph has a single function for all adapters, one for all LayerNorms and one for all
-attentions.
+there are, the graph has a single function for all adapters and one for all LayerNorms. With one
+task, the variables are found when the graph is made, and nothing has to be looked up.
 """
 
 import functools
@@ -14,9 +14,8 @@ import tf_keras
 
 from adapter_bert_tf.encoder.adapter import HOULSBY, AdapterConfig, adapt
 from adapter_bert_tf.encoder.adapter_layer import InputOf
-from adapter_bert_tf.encoder.arithmetic import attention_scores, layer_norm, mask_bias, scale_query
-from adapter_bert_tf.encoder.fast.dense import FlatDense
-from adapter_bert_tf.serve.rows import Batch, Padded, by_task, choose, concat_loop
+from adapter_bert_tf.encoder.arithmetic import layer_norm, served_layer_norm
+from adapter_bert_tf.serve.rows import Batch, by_task, choose
 from adapter_bert_tf.serve.values import ONLY, Values
 
 
@@ -71,36 +70,38 @@ class Adapters:
           batch: The rows.
           numbers: The numbers of the adapter's variables, from `at`.
         """
+        if self._values.tasks == 1:
+            return self._adapt_as(self._forms[0], ONLY, numbers, output, source)
         rows = batch.rows
         constant = tf.constant(numbers, tf.int32)
         return self._adapt(output, source, rows.groups, rows.group_tokens, constant)
 
     def _by_task(self, output, source, tasks, sizes, numbers) -> tf.Tensor:
-        *own, gamma, beta = tf.unstack(numbers, len(self._ranks) + 2)
-        variables = dict(zip(self._ranks, own, strict=True))
+        each = tf.unstack(numbers, len(self._ranks) + 2)
 
-        def adapt_as(form: AdapterConfig, task, output, source) -> tf.Tensor:
-            weights = {
-                name: (self._values.vector if self._ranks[name] == 1 else self._values.matrix)(
-                    variables[name], task
-                )
-                for name in form.shapes(output.shape[-1])
-            }
-
-            def norm(tokens: tf.Tensor) -> tf.Tensor:
-                return self._norms.of_task(tokens, task, gamma, beta)
-
-            return adapt(form, output, source, weights, norm=norm)
-
-        def adapt_task(task: tf.Tensor | int, output: tf.Tensor, source: tf.Tensor) -> tf.Tensor:
+        def adapt_task(task: tf.Tensor, output: tf.Tensor, source: tf.Tensor) -> tf.Tensor:
             branches = [
-                functools.partial(adapt_as, form, task, output, source) for form in self._forms
+                functools.partial(self._adapt_as, form, task, each, output, source)
+                for form in self._forms
             ]
             return choose(self._form_of_task, task, branches)
 
-        if self._values.tasks == 1:
-            return adapt_task(ONLY, output, source)
         return by_task((output, source), tasks, sizes, adapt_task, output.shape[-1])
+
+    def _adapt_as(self, form: AdapterConfig, task, numbers, output, source) -> tf.Tensor:
+        *own, gamma, beta = numbers
+        variables = dict(zip(self._ranks, own, strict=True))
+        weights = {
+            name: (self._values.vector if self._ranks[name] == 1 else self._values.matrix)(
+                variables[name], task
+            )
+            for name in form.shapes(output.shape[-1])
+        }
+
+        def norm(tokens: tf.Tensor) -> tf.Tensor:
+            return self._norms.of_task(tokens, task, gamma, beta)
+
+        return adapt(form, output, source, weights, norm=norm)
 
 
 class TaskAdapter(tf_keras.layers.Layer):
@@ -150,6 +151,8 @@ class Norms:
 
     def __call__(self, tokens: tf.Tensor, batch: Batch, numbers: Sequence[int]) -> tf.Tensor:
         """Normalizes `[tokens, width]` with the variables that `at` returned the numbers of."""
+        if self._values.tasks == 1:
+            return self.of_task(tokens, ONLY, *numbers)
         rows = batch.rows
         constant = tf.constant(numbers, tf.int32)
         return self._normalize(tokens, rows.groups, rows.token_groups, constant)
@@ -157,12 +160,10 @@ class Norms:
     def of_task(self, tokens: tf.Tensor, task, gamma, beta) -> tf.Tensor:
         """Normalizes the tokens of one task, with its variables of these numbers."""
         scale, shift = (self._values.vector(number, task) for number in (gamma, beta))
-        return layer_norm(tokens, scale, shift, self._epsilon)
+        return served_layer_norm(tokens, scale, shift, self._epsilon)
 
     def _by_task(self, tokens, tasks, token_groups, numbers) -> tf.Tensor:
         def of_each_token(number: tf.Tensor) -> tf.Tensor:
-            if self._values.tasks == 1:
-                return self._values.vector(number, ONLY)
             return tf.gather(self._values.vectors(number, tasks, self._width), token_groups)
 
         gamma, beta = map(of_each_token, tf.unstack(numbers, 2))
@@ -185,71 +186,3 @@ class TaskLayerNorm(tf_keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         return self._norms(inputs[0], self._batch, self._numbers)[None]
-
-
-class RowAttention(tf_keras.layers.Layer):
-    """Self-attention in which a token attends only to the tokens of its own row.
-
-    Its input is `[1, tokens, width]`, and it needs no mask. A single product computes query, key
-    and value. For a short text this takes 0.7 of the time of three products.
-
-    Args:
-      heads: Number of heads.
-      size: Width of a head.
-      batch: The rows.
-      attention: Computes the attention of all layers.
-    """
-
-    def __init__(self, heads: int, size: int, batch: Batch, attention: "Attention", **kwargs):
-        super().__init__(**kwargs)
-        self._batch, self._attention = batch, attention
-        self._projection = FlatDense(
-            "abc,cdef->abdef", (None, 3, heads, size), bias_axes="def", name="query_key_value"
-        )
-        self._output_dense = FlatDense(
-            "abcd,cde->abe", (None, heads * size), bias_axes="e", name="attention_output"
-        )
-
-    def call(self, query, key, value, attention_mask=None):
-        attended = self._attention(self._projection(key)[0], self._batch)
-        return self._output_dense(attended[None])
-
-
-class Attention:
-    """Computes the attention of all layers, for rows of similar length together."""
-
-    def __init__(self):
-        self._function = tf.function(_attend, autograph=False)
-
-    def __call__(self, heads: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Returns the attended values, `[tokens, heads, size]`.
-
-        Args:
-          heads: Query, key and value of each token, `[tokens, 3, heads, size]`.
-          batch: The rows.
-        """
-        return self._function(heads, batch.queries, batch.keys, batch.places)
-
-
-def _attend(heads: tf.Tensor, queries: Padded, keys: Padded, places: tf.Tensor) -> tf.Tensor:
-    _, parts, count, size = heads.shape
-    # Each head of each token is a row of a matrix, so that one gather pads the rows and also moves
-    # the heads in front of the tokens.
-    flat = tf.reshape(heads, [-1, size])
-
-    def find(padded: Padded, part: int) -> tf.Tensor:
-        return (padded.tokens * parts + part) * count + padded.heads
-
-    sources = find(queries, 0), find(keys, 1), find(keys, 2)
-    bias = mask_bias(keys.is_token)
-
-    def together(number: tf.Tensor) -> tf.Tensor:
-        query, key, value = (
-            tf.gather(flat, padded.group(source, number, count))
-            for padded, source in zip((queries, keys, keys), sources, strict=True)
-        )
-        masked = keys.group(bias, number, count)[:, :, None]
-        scores = attention_scores(scale_query(query), key, masked)
-        return tf.reshape(tf.matmul(scores, value), [-1, size])
-
-    return tf.gather(concat_loop(together, tf.size(keys.lengths), size), places)

@@ -42,11 +42,12 @@ class Values:
             self._numbers[task, self._paths.index(path)] = number
         self._shapes = [entry.shape for entry in entries]
         places = _places(self._shapes)
+        self._static = places[self._numbers]
         flat = np.zeros(_room(places), np.float32)
         for (start, size, *_), entry in zip(places, entries, strict=True):
             flat[start : start + size] = np.ravel(entry)
         self._flat = tf.Variable(flat, trainable=False)
-        self._places = tf.Variable(places[self._numbers], trainable=False)
+        self._places = tf.Variable(self._static, trainable=False)
 
     @property
     def tasks(self) -> int:
@@ -85,10 +86,13 @@ class Values:
         starts = tf.gather(places, tasks)[:, number, 0]
         return tf.gather(flat, starts[:, None] + tf.range(width, dtype=tf.int64))
 
-    def _place(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor:
+    def _place(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor | np.ndarray:
+        if isinstance(number, int) and isinstance(task, int):
+            # Known when the graph is made: nothing is left to look up, and shapes are static.
+            return self._static[task, number]
         return tf.gather_nd(self._places.read_value(), tf.stack([task, number]))
 
-    def _slice(self, place: tf.Tensor) -> tf.Tensor:
+    def _slice(self, place: tf.Tensor | np.ndarray) -> tf.Tensor:
         return tf.slice(self._flat, place[:1], place[1:2])
 
     def layout(self) -> dict[str, Any]:
@@ -138,8 +142,10 @@ def _aligned(size: Any) -> Any:
 # Rows that are a multiple of 2 KB apart compete for few lines of the CPU's cache. For a short text,
 # oneDNN takes twice as long with 3,072 columns, as BERT-base has, as with 3,080.
 _FEW_LINES, _MORE_COLUMNS = 512, 8
-# One product computes queries, keys and values.
-_TOGETHER, _PARTS = "/query_key_value/", ("/query/", "/key/", "/value/")
+# One product computes queries, keys and values: see `attention.py`. Exports of before have them
+# under another name, with the heads behind the width.
+_TOGETHER, _TOGETHER_BEFORE = "/by_head/", "/query_key_value/"
+_PARTS = ("/query/", "/key/", "/value/")
 
 
 def served_width(inner_dim: int) -> int:
@@ -157,7 +163,7 @@ def to_served(values: Arrays) -> Arrays:
     for path, value in values.items():
         if first in path:
             parts = [values[path.replace(first, part)] for part in _PARTS]
-            served[path.replace(first, _TOGETHER)] = np.stack(parts, axis=-3)
+            served[path.replace(first, _TOGETHER)] = np.stack([_by_head(part) for part in parts])
         elif not any(part in path for part in others):
             served[path] = _widened(path, value)
     return served
@@ -168,12 +174,20 @@ def from_served(served: Arrays, inner_dim: int) -> Arrays:
     values: Arrays = {}
     for path, value in served.items():
         if _TOGETHER in path:
+            for part, own in zip(_PARTS, value, strict=True):
+                values[path.replace(_TOGETHER, part)] = _by_head(own)
+        elif _TOGETHER_BEFORE in path:
             for number, part in enumerate(_PARTS):
-                values[path.replace(_TOGETHER, part)] = np.take(value, number, axis=-3)
+                values[path.replace(_TOGETHER_BEFORE, part)] = np.take(value, number, axis=-3)
         else:
             axis = _inner_axis(path)
             values[path] = value if axis is None else value.take(range(inner_dim), axis)
     return values
+
+
+def _by_head(value: np.ndarray) -> np.ndarray:
+    """Swaps width and heads of a kernel, `[width, heads, size]`. A bias is returned as it is."""
+    return value if value.ndim == 2 else np.ascontiguousarray(value.swapaxes(0, 1))
 
 
 def _widened(path: str, value: np.ndarray) -> np.ndarray:

@@ -57,9 +57,9 @@ def _reshaped(variable: tf.Variable, shape: list[int]) -> tf.Variable | tf.Tenso
     return variable if variable.shape == shape else tf.reshape(variable, shape)
 
 
-def _outer_shape(inputs: tf.Tensor, kernel: tf.Variable, bound: int) -> tf.TensorShape | tf.Tensor:
-    """Returns the shape of the product over the last `bound` axes, static where it is known."""
-    static = inputs.shape[:-bound]
-    if static.is_fully_defined():
-        return static + kernel.shape[bound:]
-    return tf.concat([tf.shape(inputs)[:-bound], kernel.shape[bound:]], 0)
+def _outer_shape(inputs: tf.Tensor, kernel: tf.Variable, bound: int) -> list[int] | tf.Tensor:
+    """Returns the shape of the product over the last `bound` axes, static where it can be."""
+    outer, width = inputs.shape[:-bound].as_list(), kernel.shape[bound:]
+    if outer.count(None) <= 1:
+        return [-1 if size is None else size for size in outer] + width.as_list()
+    return tf.concat([tf.shape(inputs)[:-bound], width], 0)
