@@ -190,7 +190,7 @@ def test_flags_settings_and_sources_do_not_load_tensorflow():
         ),
         (
             ["run_classifier.py", "--output_dir=x", "--task=CoLA", "--adapter_size=0"],
-            "--adapter_size=0: expected a whole number from 1 to 4,096",
+            "--adapter_size=0: expected a whole number from 1 to 8,192",
         ),
         (["run_squad.py", "--output_dir=x", "--train_file=no.json"], "no.json: no such file"),
         (["run_squad.py", "--output_dir=x", "--doc_stride=0"], "--doc_stride=0: expected"),

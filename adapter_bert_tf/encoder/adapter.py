@@ -61,7 +61,7 @@ class AdapterConfig:
       `AdapterConfig(size=64, layers=range(6, 12))` leaves the lower half of BERT-base as it is.
     """
 
-    size: int = option(64, "Width of the bottleneck.", limits=whole(1, 4096))
+    size: int = option(64, "Width of the bottleneck.", limits=whole(1, 8192))
     activation: str = option("gelu", "Non-linearity of the bottleneck; gelu is the tanh form.")
     init_scale: float = option(
         1e-3,
