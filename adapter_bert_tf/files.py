@@ -279,11 +279,10 @@ def remove_leftovers(folder: str, name: str | None = None) -> None:
     """
     matches = filter(None, map(_PART.fullmatch, list_folder(folder)))
     for path in (os.path.join(folder, m[0]) for m in matches if name in (None, m["name"])):
-        with contextlib.suppress(OSError):
-            handle = None if is_remote(path) else lock(path)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            if not is_remote(path):
+                stack.callback(os.close, lock(path))
             remove(path)
-            if handle is not None:
-                os.close(handle)
 
 
 def lock(path: str) -> int:
