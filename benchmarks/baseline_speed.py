@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+import optuna
 from absl import app, flags
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -44,6 +45,7 @@ def _settings(folder: str, name: str, **more) -> ClassifierSettings:
 
 
 def main(_):
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
         texts, settings = TextsOfTasks(), _settings(folder, "unused")
         epoch = _epoch(folder)

@@ -1,9 +1,10 @@
 """The Keras model: a deep part on embeddings, and beside it a wide linear part on words.
 
-The paper names the parts. Open in it, and chosen here: the convolution has filters of one word up
-to the longest n-gram, and its outputs are pooled by their maximum over the words, to which its
-activation and dropout are applied; a hidden layer is a product, its normalization, its activation,
-dropout; the regularization is the sum of squares, in the wide part of the weights that a row uses.
+The paper names the parts. Open in it, and chosen here: the filters of the convolution read as many
+words as the longest n-gram has, so that they learn shorter ones too, and their outputs are pooled
+by their maximum over the words, to which activation and dropout are applied; a hidden layer is a
+product, its normalization, its activation, dropout; the regularization is the sum of squares, in
+the wide part of the weights that a row uses.
 """
 
 from collections.abc import Callable
@@ -46,10 +47,8 @@ class BaselineModel(tf_keras.Model):
         self.embedding_dropout = dropout(design.embedding_dropout)
         self.convolutions, self.convolution_norms = [], []
         if design.convolution:
-            for words in range(1, design.longest_ngram + 1):
-                name = f"convolution_{words}"
-                # Keras's Conv1D would need padding to the longest text of a batch.
-                self.convolutions.append(tf_keras.layers.Dense(design.filters, name=name))
+            # Keras's Conv1D would need padding to the longest text of a batch.
+            self.convolutions = [tf_keras.layers.Dense(design.filters, name="convolution")]
             if design.convolution_batch_norm:
                 self.convolution_norms = [_norm("batch", "convolution_norm")]
         self.convolution_dropout = dropout(design.convolution_dropout)
@@ -84,8 +83,9 @@ class BaselineModel(tf_keras.Model):
     def _convolve(
         self, x: tf.Tensor, rows: tf.Tensor, count: tf.Tensor, training: bool
     ) -> tf.Tensor:
-        parts = [dense(_windows(x, rows, 1 + i)) for i, dense in enumerate(self.convolutions)]
-        x = tf.concat(parts, axis=-1)
+        x = _windows(x, rows, self.design.longest_ngram)
+        for convolution in self.convolutions:
+            x = convolution(x)
         for norm in self.convolution_norms:
             x = norm(x, training=training)
         x = tf.math.unsorted_segment_max(x, rows, count)
