@@ -113,7 +113,7 @@ def files(tmp_path, packs):
     (tmp_path / "odd.csv").write_text("one,two\nw1,w2\n")
     (tmp_path / "short.csv").write_text("text,other\nw1\n")
     span = json.loads(open(f"{packs['classes']}/pack.json").read())
-    span["head"] = {"kind": "span", "settings": {}}
+    span |= {"head": {"kind": "span", "settings": {}}, "labels": []}
     (tmp_path / "span").mkdir()
     (tmp_path / "span" / "pack.json").write_text(json.dumps(span))
     return tmp_path
