@@ -120,9 +120,14 @@ def narrow(space: Space, given: Iterable[str]) -> Space:
             narrowed[name] = _parse(name, values)
         except UserError as error:
             raise UserError(f"--space: {error}") from None
-    for module in typing.cast(Sequence, narrowed["module"]):
-        check_module(module)
+    check_modules(narrowed)
     return narrowed
+
+
+def check_modules(space: Space) -> None:
+    """Refuses text modules of a space that are not there."""
+    for module in typing.cast(Sequence, space["module"]):
+        check_module(module)
 
 
 def _parse(name: str, text: str) -> Values:

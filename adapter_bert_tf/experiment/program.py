@@ -9,6 +9,7 @@ import sys
 from absl import flags
 
 from adapter_bert_tf import entry
+from adapter_bert_tf.baseline.space import check_modules
 from adapter_bert_tf.errors import file_error
 from adapter_bert_tf.experiment import about
 from adapter_bert_tf.experiment.places import Places
@@ -52,8 +53,10 @@ class Job:
     def check(self) -> None:
         """Reports wrong settings and missing files before TensorFlow is loaded."""
         checked = set()
-        examples = (trial for _, trial in searches(self.experiment))
-        for trial in (*to_trials(self.experiment), *examples):
+        asked = searches(self.experiment)
+        for search, _ in asked:
+            check_modules(search.space)
+        for trial in (*to_trials(self.experiment), *(trial for _, trial in asked)):
             settings = self.places.settings(trial)
             if trial.task not in checked and isinstance(settings, ClassifierSettings):
                 check_files(settings)

@@ -85,7 +85,7 @@ class Tokenizer(tf.Module):
     """Turns text into the wordpiece ids of a vocabulary.
 
     Characters are classified as in Unicode 15.0 and lower-cased as in 13.0, which are the tables of
-    RE2 and ICU in TensorFlow 2.20. 78 characters differ from the 14.0 of Python 3.11.
+    RE2 and ICU in TensorFlow 2.20; Python 3.11, where the original program runs, has 14.0.
 
     Args:
       vocabulary: The base's vocabulary.
