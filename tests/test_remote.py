@@ -13,8 +13,8 @@ from adapter_bert_tf.run.checkpoint import Checkpoint
 from adapter_bert_tf.run.classifier import run_classifier
 from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings
 from adapter_bert_tf.run.squad import run_squad
+from adapter_bert_tf.serve.description import find_export
 from adapter_bert_tf.serve.export import add_packs
-from adapter_bert_tf.show import _newest_version
 from tests import tiny
 
 ROOT = "ram://tests"
@@ -108,7 +108,7 @@ def test_all_is_the_same_bit_for_bit(places, tmp_path, monkeypatch):
         text, squad = _classify(place), _answer(place)
         version = add_packs(f"{place}/models/all/1", [f"{squad}/pack"])
         assert version == f"{place}/models/all/2"
-        assert _newest_version(f"{place}/models/all") == version
+        assert find_export(f"{place}/models/all") == version
         loaded = tf.saved_model.load(version).signatures
         texts = loaded["serving_default"](
             text=tf.constant(["w1 w2", "w7"]), task=tf.constant(["train", "train"])

@@ -442,7 +442,7 @@ def test_two_workers_train_as_one_does(files, tmp_path):
         (["--task=CoLLA"], "--task=CoLLA: no such task; did you mean CoLA"),
         (["--data_dir=/nowhere"], "--data_dir=/nowhere: no such folder"),
         (["--max_seq_length=64"], "--max_seq_length=64: the base takes 32 at most"),
-        (["--train_batch_size=0"], "--train_batch_size=0: expected a number above 0"),
+        (["--train_batch_size=0"], "--train_batch_size=0: expected a whole number from 1"),
         (["--adapter_size=0"], "--adapter_size=0: expected a whole number from 1"),
         (["--adapter_layers=1,9"], "layers must be from 0 to 2"),
         (["--adapter_layers=top"], "--adapter_layers=top: expected numbers"),

@@ -30,7 +30,7 @@ def place(bert, tmp_path_factory):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        ("--export_dir=models --task=one --output=out.csv", "models/assets.extra/"),
+        ("--export_dir=nowhere --task=one --output=out.csv", "nowhere/assets.extra/"),
         ("--export_dir=models/1 --output=out.csv", "--task: expected one of one, two"),
         ("--export_dir=models/1 --task=on --output=out.csv", "--task=on: not in models/1"),
         ("--export_dir=models/1 --task=one --output=out", "expected a name that ends in .csv"),

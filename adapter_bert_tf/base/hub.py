@@ -9,6 +9,8 @@ import hashlib
 import os
 import re
 import tarfile
+import types
+import warnings
 import zlib
 from collections.abc import Iterator
 
@@ -55,14 +57,19 @@ def read_hub_base(
 
 def _fetch(handle: str) -> str:
     """Returns the folder that a handle was downloaded to."""
-    # Imported here because no other format needs it.
-    import tensorflow_hub as hub
-
     try:
-        return hub.resolve(handle)
+        return import_hub().resolve(handle)
     except (*UNREADABLE, tarfile.TarError, EOFError, zlib.error) as error:
         reason = first_line(error)
         raise UserError(f"{handle}: can't be loaded as a TF-Hub model: {reason}") from None
+
+
+def import_hub() -> types.ModuleType:
+    """Returns the library TF-Hub, which few need, without its warning about its own imports."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tensorflow_hub
+    return tensorflow_hub
 
 
 def folder_digest(folder: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from adapter_bert_tf.base.checkpoint import UNREADABLE
+from adapter_bert_tf.base.hub import import_hub
 from adapter_bert_tf.baseline.modules import HUB_MODULES
 from adapter_bert_tf.baseline.text_module import TextModule
 from adapter_bert_tf.errors import UserError, first_line, quiet
@@ -65,9 +66,7 @@ class HubModule(TextModule):
 
 def _load(name: str, handle: str) -> tuple[str, Any]:
     """Returns the folder of a module, and the module."""
-    # Imported here because no other module needs it.
-    import tensorflow_hub as hub
-
+    hub = import_hub()
     try:
         # Of the first format it takes the graph without dropout, which can be trained as well.
         with quiet():

@@ -74,7 +74,9 @@ _check_pack = fields(
     {
         "format": anything,
         "base": fields(
-            {"origin": text, "fingerprint": digest, "layer_norm_fingerprint": digest}, {}
+            # A baseline's base is a text module, which has no LayerNorms.
+            {"origin": text, "fingerprint": digest},
+            {"layer_norm_fingerprint": digest},
         ),
         "adapter": maybe(ANY_OBJECT),
         "tuning": ANY_OBJECT,
@@ -182,6 +184,8 @@ def parse_pack(raw: dict[str, Any], path: str) -> Pack:
         values["adapter"] = options.from_json(AdapterConfig, values["adapter"], f"{path}: adapter")
     values["tuning"] = options.from_json(Tuning, values["tuning"], f"{path}: tuning")
     pack = Pack(**values)
+    if pack.baseline is None and "layer_norm_fingerprint" not in pack.base:
+        raise UserError(f"{path}: base: expected a field 'layer_norm_fingerprint'")
     classes = pack.head["settings"].get("classes", 0)
     if pack.labels and len(pack.labels) != classes:
         raise UserError(f"{path}: {len(pack.labels)} labels, but {classes} classes")

@@ -78,7 +78,7 @@ class RunSettings:
         None,
         "Highest learning rate; by default what suits --tuning.",
         group="Run",
-        limits=Range(0, 100, above=True),
+        limits=Range(0, 1e38, above=True),
     )
     num_train_epochs: float = option(
         3.0, "Passes over the training examples.", group="Run", limits=Range(0, 1e6, above=True)

@@ -14,7 +14,7 @@ import tf_keras
 
 from adapter_bert_tf.encoder.adapter import HOULSBY, AdapterConfig, adapt
 from adapter_bert_tf.encoder.adapter_layer import InputOf
-from adapter_bert_tf.encoder.arithmetic import layer_norm, served_layer_norm
+from adapter_bert_tf.encoder.arithmetic import layer_norm
 from adapter_bert_tf.serve.rows import Batch, by_task, choose
 from adapter_bert_tf.serve.values import ONLY, Values
 
@@ -160,7 +160,7 @@ class Norms:
     def of_task(self, tokens: tf.Tensor, task, gamma, beta) -> tf.Tensor:
         """Normalizes the tokens of one task, with its variables of these numbers."""
         scale, shift = (self._values.vector(number, task) for number in (gamma, beta))
-        return served_layer_norm(tokens, scale, shift, self._epsilon)
+        return layer_norm(tokens, scale, shift, self._epsilon)
 
     def _by_task(self, tokens, tasks, token_groups, numbers) -> tf.Tensor:
         def of_each_token(number: tf.Tensor) -> tf.Tensor:

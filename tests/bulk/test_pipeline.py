@@ -10,7 +10,7 @@ from adapter_bert_tf import UserError, load_task
 from adapter_bert_tf.bulk.form import form_of
 from adapter_bert_tf.bulk.pipeline import Counts, Job, check_options, prepare_job, run_job
 from adapter_bert_tf.bulk.rows import Reader
-from adapter_bert_tf.pack.pack import read_description
+from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve.export import export
 from tests.serve.tasks import make_pack
 
@@ -41,7 +41,7 @@ def job(version, pack, tmp_path) -> Job:
         output=str(tmp_path / "out" / "scored"),
         ending=".csv",
         form=form_of("scored.csv"),
-        reader=Reader(read_description(pack)),
+        reader=Reader(read_pack(pack)),
         export_dir=version,
         task="a",
         num_shards=2,

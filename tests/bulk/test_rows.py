@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from adapter_bert_tf.bulk.rows import Bad, Reader, Row, by_length
-from adapter_bert_tf.pack.pack import Pack, read_description
+from adapter_bert_tf.pack.pack import Pack, read_pack
 from tests.serve import tasks
 
 
@@ -12,7 +12,7 @@ def packs(bert, tmp_path_factory) -> dict[str, Pack]:
     folder = tmp_path_factory.mktemp("packs")
     single = tasks.make_pack(bert, folder / "single", "single", max_seq_length=24)
     pair = tasks.make_pack(bert, folder / "pair", "pair", pair=True, max_seq_length=24)
-    return {"single": read_description(single), "pair": read_description(pair)}
+    return {"single": read_pack(single), "pair": read_pack(pair)}
 
 
 def _split(found):

@@ -4,7 +4,7 @@ import pytest
 from adapter_bert_tf import MultiLabelHead, TaskModel, load_encoder, load_task, save_pack
 from adapter_bert_tf.bulk.rows import Row
 from adapter_bert_tf.bulk.scorer import Scorer, column_names
-from adapter_bert_tf.pack.pack import read_description
+from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve.export import export
 from tests.serve.tasks import make_pack
 
@@ -32,7 +32,7 @@ def version(bert, packs, tmp_path_factory) -> str:
 
 def _check(bert: str, version: str, name: str, folder: str) -> None:
     """Compares what the export says with what the pack says alone."""
-    pack = read_description(folder)
+    pack = read_pack(folder)
     found = Scorer(version, name, pack)(ROWS)
     task = load_task(folder, bert)
     pairs = [row.pair for row in ROWS] if pack.inputs.get("pair") else None

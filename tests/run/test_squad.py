@@ -103,7 +103,7 @@ def test_v2_finds_a_threshold(settings, tmp_path):
         ({"do_train": False}, "--pack: nothing is trained"),
         ({"train_file": "no.json"}, "--train_file=no.json: no such file"),
         ({"max_query_length": 29}, "--max_query_length=29: leaves no room"),
-        ({"doc_stride": 0}, "--doc_stride=0: expected a number above 0"),
+        ({"doc_stride": 0}, "--doc_stride=0: expected a whole number from 1"),
         ({"max_seq_length": 64}, "--max_seq_length=64: the base takes 32"),
         ({"do_train": False, "do_predict": False}, "--do_train or --do_predict"),
     ],

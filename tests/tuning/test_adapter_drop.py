@@ -117,5 +117,5 @@ def test_wrong_numbers_are_told(bert):
         TaskModel(load_encoder(bert), ClassificationHead(2), Tuning(adapter_drop=3))
     with pytest.raises(UserError, match="--adapter_drop: --tuning=full has no adapters"):
         Tuning("full", adapter_drop=1)
-    with pytest.raises(UserError, match="adapter_drop not below 0"):
+    with pytest.raises(UserError, match="adapter_drop: expected a whole number from 0"):
         Tuning(adapter_drop=-1)
