@@ -16,7 +16,7 @@ from adapter_bert_tf.serve import DESCRIPTION_FILE, GRAPH_FILE
 from adapter_bert_tf.serve.card import ExampleRequests, as_json, describe_signature, write_warmup
 from adapter_bert_tf.serve.description import BASELINE
 from adapter_bert_tf.serve.requests import REQUEST, TEXT, TEXT_PAIR, of_one_size
-from adapter_bert_tf.serve.signatures import Signatures, list_tasks
+from adapter_bert_tf.serve.signatures import ERROR, Signatures, list_tasks
 
 FORMAT = 1
 
@@ -39,7 +39,9 @@ def make_signatures(task: BaselineTask) -> Signatures:
         request = of_one_size(request)
         logits = task.text_model(request[TEXT], request.get(TEXT_PAIR))
         values = task.head.activate(logits)
-        return task.head.answers(values, tf.tile(labels, [tf.shape(values)[0], 1]))
+        rows = tf.shape(values)[0]
+        answers = task.head.answers(values, tf.tile(labels, [rows, 1]))
+        return {**answers, ERROR: tf.fill([rows], "")}
 
     specs = {name: tf.TensorSpec([None], tf.string, name) for name in names}
     return {
@@ -87,7 +89,7 @@ def write_baseline(folder: str, version: str, name: str, check: Callable[[str], 
         for place, text in files.items():
             with open(place, "w", encoding="utf-8") as file:
                 file.write(text)
-        write_warmup(os.path.dirname(path), name, examples)
+        write_warmup(beside, name, examples)
 
 
 def _inputs(signatures: Signatures) -> list[str]:

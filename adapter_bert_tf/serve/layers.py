@@ -2,8 +2,8 @@
 
 The arithmetic is the encoder's (`encoder/adapter.py` and `encoder/arithmetic.py`). The layers here
 find the variables of each task, and compute the tokens of each task together. However many layers
-there are, the graph has a single function for all adapters and one for all LayerNorms. With one
-task, the variables are found when the graph is made, and nothing has to be looked up.
+there are, the graph has a single function for all adapters, one for all LayerNorms and one for all
+attentions.
 """
 
 import functools
@@ -70,38 +70,36 @@ class Adapters:
           batch: The rows.
           numbers: The numbers of the adapter's variables, from `at`.
         """
-        if self._values.tasks == 1:
-            return self._adapt_as(self._forms[0], ONLY, numbers, output, source)
         rows = batch.rows
         constant = tf.constant(numbers, tf.int32)
         return self._adapt(output, source, rows.groups, rows.group_tokens, constant)
 
     def _by_task(self, output, source, tasks, sizes, numbers) -> tf.Tensor:
-        each = tf.unstack(numbers, len(self._ranks) + 2)
+        *own, gamma, beta = tf.unstack(numbers, len(self._ranks) + 2)
+        variables = dict(zip(self._ranks, own, strict=True))
 
-        def adapt_task(task: tf.Tensor, output: tf.Tensor, source: tf.Tensor) -> tf.Tensor:
+        def adapt_as(form: AdapterConfig, task, output, source) -> tf.Tensor:
+            weights = {
+                name: (self._values.vector if self._ranks[name] == 1 else self._values.matrix)(
+                    variables[name], task
+                )
+                for name in form.shapes(output.shape[-1])
+            }
+
+            def norm(tokens: tf.Tensor) -> tf.Tensor:
+                return self._norms.of_task(tokens, task, gamma, beta)
+
+            return adapt(form, output, source, weights, norm=norm)
+
+        def adapt_task(task: tf.Tensor | int, output: tf.Tensor, source: tf.Tensor) -> tf.Tensor:
             branches = [
-                functools.partial(self._adapt_as, form, task, each, output, source)
-                for form in self._forms
+                functools.partial(adapt_as, form, task, output, source) for form in self._forms
             ]
             return choose(self._form_of_task, task, branches)
 
+        if self._values.tasks == 1:
+            return adapt_task(ONLY, output, source)
         return by_task((output, source), tasks, sizes, adapt_task, output.shape[-1])
-
-    def _adapt_as(self, form: AdapterConfig, task, numbers, output, source) -> tf.Tensor:
-        *own, gamma, beta = numbers
-        variables = dict(zip(self._ranks, own, strict=True))
-        weights = {
-            name: (self._values.vector if self._ranks[name] == 1 else self._values.matrix)(
-                variables[name], task
-            )
-            for name in form.shapes(output.shape[-1])
-        }
-
-        def norm(tokens: tf.Tensor) -> tf.Tensor:
-            return self._norms.of_task(tokens, task, gamma, beta)
-
-        return adapt(form, output, source, weights, norm=norm)
 
 
 class TaskAdapter(tf_keras.layers.Layer):
@@ -151,8 +149,6 @@ class Norms:
 
     def __call__(self, tokens: tf.Tensor, batch: Batch, numbers: Sequence[int]) -> tf.Tensor:
         """Normalizes `[tokens, width]` with the variables that `at` returned the numbers of."""
-        if self._values.tasks == 1:
-            return self.of_task(tokens, ONLY, *numbers)
         rows = batch.rows
         constant = tf.constant(numbers, tf.int32)
         return self._normalize(tokens, rows.groups, rows.token_groups, constant)
@@ -164,6 +160,8 @@ class Norms:
 
     def _by_task(self, tokens, tasks, token_groups, numbers) -> tf.Tensor:
         def of_each_token(number: tf.Tensor) -> tf.Tensor:
+            if self._values.tasks == 1:
+                return self._values.vector(number, ONLY)
             return tf.gather(self._values.vectors(number, tasks, self._width), token_groups)
 
         gamma, beta = map(of_each_token, tf.unstack(numbers, 2))

@@ -42,12 +42,11 @@ class Values:
             self._numbers[task, self._paths.index(path)] = number
         self._shapes = [entry.shape for entry in entries]
         places = _places(self._shapes)
-        self._static = places[self._numbers]
         flat = np.zeros(_room(places), np.float32)
         for (start, size, *_), entry in zip(places, entries, strict=True):
             flat[start : start + size] = np.ravel(entry)
         self._flat = tf.Variable(flat, trainable=False)
-        self._places = tf.Variable(self._static, trainable=False)
+        self._places = tf.Variable(places[self._numbers], trainable=False)
 
     @property
     def tasks(self) -> int:
@@ -86,13 +85,10 @@ class Values:
         starts = tf.gather(places, tasks)[:, number, 0]
         return tf.gather(flat, starts[:, None] + tf.range(width, dtype=tf.int64))
 
-    def _place(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor | np.ndarray:
-        if isinstance(number, int) and isinstance(task, int):
-            # Known when the graph is made: nothing is left to look up, and shapes are static.
-            return self._static[task, number]
+    def _place(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor:
         return tf.gather_nd(self._places.read_value(), tf.stack([task, number]))
 
-    def _slice(self, place: tf.Tensor | np.ndarray) -> tf.Tensor:
+    def _slice(self, place: tf.Tensor) -> tf.Tensor:
         return tf.slice(self._flat, place[:1], place[1:2])
 
     def layout(self) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def test_a_pack_belongs_to_its_module_and_to_no_bert(files, tmp_path, small_glov
     path = pathlib.Path(pack, "pack.json")
     raw = json.loads(path.read_text())
     for change, told in (
-        ({"base": {"origin": "glove", "fingerprint": "0"}}, "was trained on another glove"),
+        ({"base": {"origin": "glove", "fingerprint": "0" * 64}}, "was trained on another glove"),
         ({"baseline": {**raw["baseline"], "filters": 10**9}}, "filters=1000000000: expected"),
         ({"baseline": {"layers": 1}}, "not a baseline"),
         ({"baseline": {**raw["baseline"], "hidden_layers": 2}}, "does not fit its design"),
