@@ -103,7 +103,9 @@ def plan_version(
     """
     source = read_description(exported)
     if source.config is None:
-        raise UserError(f"{source.folder}: a baseline without BERT; other tasks can't be added to it")
+        raise UserError(
+            f"{source.folder}: a baseline without BERT; other tasks can't be added to it"
+        )
     tasks = {task.name: task.pack for task in source.tasks}
     rename = rename or {}
     for flag, names in (("remove", remove), ("rename", rename)):
