@@ -189,6 +189,7 @@ def test_a_pack_without_a_head_keeps_that_of_a_model(headless, bert):
     np.testing.assert_array_equal(model.head.output_layer.kernel, kernel)
 
 
+@pytest.mark.slow
 def test_a_pack_without_a_head_is_trained_under_another(headless, bert, tmp_path):
     encoder = load_encoder(bert, read_pack(headless).adapter)
     model = load_pack(TaskModel(encoder, ClassificationHead(3, 0.0)), headless)
@@ -212,6 +213,7 @@ def test_a_pack_without_a_head_is_trained_under_another(headless, bert, tmp_path
     assert tensors.keys() == hub.tensors(hub.config("tuned", **hub.SEQUENTIAL)).keys()
 
 
+@pytest.mark.slow
 def test_a_pack_without_a_head_gets_one_by_tuning(headless, bert, tmp_path, monkeypatch):
     compiled = TaskModel.compile
     monkeypatch.setattr(  # Quicker than tracing, for a few steps.

@@ -95,6 +95,7 @@ def finished(tmp_path_factory, still) -> tuple[pathlib.Path, dict, Task]:
     return folder, settings, _run(folder, **settings, **parts)
 
 
+@pytest.mark.slow
 def test_two_devices_and_padding_follow_the_loss_of_one(finished, tmp_path, two_devices):
     folder, settings, _ = finished
     _run(tmp_path / "two", two_devices, **settings)
@@ -300,6 +301,7 @@ def test_the_run_is_exported(finished, tmp_path):
     np.testing.assert_allclose(found, task.predict(["w1 w2"])[0].probabilities, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_changed_data_base_or_pack_at_the_same_path_is_refused(settings, tmp_path):
     bert = tiny.write_google_bert(tmp_path / "bert")
     settings |= {"bert": bert, "num_train_epochs": 0.2}

@@ -217,6 +217,7 @@ def test_killed_it_goes_on_from_its_last_checkpoint_with_the_same_bits(
     assert _finished(bert, tmp_path, batches) == uninterrupted["adapters"]
 
 
+@pytest.mark.slow
 def test_a_training_that_drops_adapters_goes_on_with_the_same_bits(
     bert, tmp_path, batches, monkeypatch
 ):

@@ -86,6 +86,7 @@ def test_values_decide_and_not_what_was_trained(bert, packs, tmp_path):
     assert read_service(find_base(bert), [str(tmp_path / "pack")]).first_points() == [2]
 
 
+@pytest.mark.slow
 def test_dropped_layers_are_those_of_the_base(bert, packs, tmp_path):
     """In the export, in what is added to it, and in what is read from it."""
     version = export_packs(find_base(bert), [packs["whole"], packs["top"]], tmp_path / "m", 2)

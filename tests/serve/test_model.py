@@ -174,6 +174,7 @@ def test_tasks_of_different_sizes_layers_and_sites_are_served_together(bert, tmp
         assert answers["score"][row] == own.max()
 
 
+@pytest.mark.slow
 def test_tasks_of_different_designs_and_heads_are_served_together(bert, tmp_path):
     folder = hub.write(
         tmp_path / "hub",

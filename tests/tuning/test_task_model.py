@@ -227,6 +227,7 @@ def _trained_losses(bert, steps=3, **compile_options):
     return losses, _values(model)
 
 
+@pytest.mark.slow
 def test_compiles_under_xla_with_the_same_loss(bert):
     plain, _ = _trained_losses(bert)
     compiled, _ = _trained_losses(bert, jit_compile=True)
