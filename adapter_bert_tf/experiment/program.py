@@ -51,7 +51,7 @@ class Job:
     pruner: str | None = None
 
     def check(self) -> None:
-        """Reports wrong settings and missing files before TensorFlow is loaded."""
+        """Reports wrong settings, files and folders before TensorFlow is loaded."""
         checked = set()
         asked = searches(self.experiment)
         for search, _ in asked:
@@ -61,13 +61,16 @@ class Job:
             if trial.task not in checked and isinstance(settings, ClassifierSettings):
                 check_files(settings)
             checked.add(trial.task)
+        try:
+            os.makedirs(self.places.folder, exist_ok=True)
+        except OSError as error:
+            raise file_error(self.places.folder, error) from None
 
     def run(self, workers: int) -> None:
         """Does all trials, scores what was chosen, and writes the report."""
         # First of all, so that a report can be made at any time.
         described = about.collect(self.name, self.experiment, self.program, sys.argv[1:])
         try:
-            os.makedirs(self.places.folder, exist_ok=True)
             about.write(self.places.folder, described)
         except OSError as error:
             raise file_error(self.places.folder, error) from None
