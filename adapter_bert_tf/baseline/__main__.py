@@ -69,6 +69,8 @@ def _main() -> None:
     )
     job = Job(BASELINE, experiment, places, PROGRAM, values.storage, values.pruner)
     job.check()
+    if not values.dry_run:
+        job.make_folder()
     if values.is_worker:
         job.work()
         return

@@ -39,6 +39,7 @@ def _main(name: str) -> None:
     job = Job(name, experiment, places, PROGRAM, values.storage, values.pruner)
     if not values.dry_run:
         job.check()
+        job.make_folder()
     if values.is_worker:
         job.work()
         return

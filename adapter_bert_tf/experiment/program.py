@@ -51,7 +51,7 @@ class Job:
     pruner: str | None = None
 
     def check(self) -> None:
-        """Reports wrong settings, files and folders before TensorFlow is loaded."""
+        """Reports wrong settings and missing files before TensorFlow is loaded."""
         checked = set()
         asked = searches(self.experiment)
         for search, _ in asked:
@@ -61,6 +61,9 @@ class Job:
             if trial.task not in checked and isinstance(settings, ClassifierSettings):
                 check_files(settings)
             checked.add(trial.task)
+
+    def make_folder(self) -> None:
+        """Makes the experiment's folder."""
         try:
             os.makedirs(self.places.folder, exist_ok=True)
         except OSError as error:
