@@ -9,7 +9,7 @@ import onnx_model
 import peer
 import transformers
 from pipe import serve
-from sizes import ROWS, TEXT, Case
+from sizes import ROWS, TEXT, Case, texts_of
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     tokenizer = transformers.BertTokenizerFast(vocab_file=sys.argv[2])
 
     def answer(rows: int) -> np.ndarray:
-        inputs = tokenizer([TEXT] * rows, return_tensors="np", truncation=True, max_length=128)
+        inputs = tokenizer(texts_of(rows), return_tensors="np", truncation=True, max_length=128)
         return onnx_model.run(session, inputs)
 
     calls = {str(rows): functools.partial(answer, rows) for rows in ROWS}

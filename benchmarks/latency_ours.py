@@ -6,7 +6,7 @@ import tempfile
 import ours
 import tensorflow as tf
 from pipe import serve
-from sizes import ROWS, TEXT, Case
+from sizes import ROWS, Case, texts_of
 
 from adapter_bert_tf import AdapterConfig, ClassificationHead, TaskModel, save_pack
 from adapter_bert_tf.base.base import Base
@@ -41,7 +41,7 @@ def main() -> None:
         save_pack(TaskModel(encoder, ClassificationHead(2)), f"{folder}/pack")
         version = export_packs(base, [f"{folder}/pack"], f"{folder}/model")
         answer = tf.saved_model.load(version).signatures["serving_default"]
-    texts = {rows: tf.constant([TEXT] * rows) for rows in ROWS}
+    texts = {rows: tf.constant(texts_of(rows)) for rows in ROWS}
     tokens = encode(Tokenizer(base.vocabulary), texts[1], None, 128)[IDS].row_lengths()
     calls = {
         str(rows): lambda text=text: answer(text=text)["probabilities"].numpy()

@@ -7,7 +7,7 @@ import peer
 import torch
 import transformers
 from pipe import serve
-from sizes import ROWS, TEXT, Case
+from sizes import ROWS, TEXT, Case, texts_of
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
 
     def answer(rows: int) -> list:
         with torch.no_grad():
-            inputs = tokenizer([TEXT] * rows, return_tensors="pt", truncation=True, max_length=128)
+            inputs = tokenizer(texts_of(rows), return_tensors="pt", truncation=True, max_length=128)
             return model(**inputs).logits.softmax(-1).tolist()
 
     calls = {str(rows): functools.partial(answer, rows) for rows in ROWS}

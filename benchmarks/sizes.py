@@ -53,3 +53,9 @@ TEXT = (
     "the film is a touching and surprisingly funny story about a family that loses its house, "
     "and it never asks for more pity than it has really earned."
 )
+
+
+def texts_of(rows: int) -> list[str]:
+    """Returns different texts of the same tokens: an export computes equal ones only once."""
+    words = TEXT.split()
+    return [" ".join(words[row:] + words[:row]) for row in range(rows)]
