@@ -2,8 +2,7 @@
 
 The arithmetic is the encoder's (`encoder/adapter.py` and `encoder/arithmetic.py`). The layers here
 find the variables of each task, and compute the tokens of each task together. However many layers
-there are, the graph has a single function for all adapters, one for all LayerNorms and one for all
-attentions.
+there are, the graph has a single function for all adapters, and one for all LayerNorms.
 """
 
 import functools
