@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  Its operations are in the exports.
 from absl import app, flags, logging
+from serving_rows import WORDS
 from timing import fastest, load_line
 
 from adapter_bert_tf.base.load import find_base, load_encoder
@@ -33,8 +34,6 @@ _FOLDER = flags.DEFINE_string("folder", None, "Keeps the exports there, for anot
 _ROUNDS = flags.DEFINE_integer("rounds", 20, "Calls of each kind, of which the fastest counts.")
 
 _TASKS, _SIZE = 6, 64
-# Different words of one token each.
-_WORDS = ("house", "river", "stone", "paper", "green", "seven", "quiet", "after", "north", "money")
 
 
 def make_pack(bert: str, folder: str, name: str, first: int, seed: int) -> str:
@@ -62,8 +61,8 @@ def _export(folder: str, first: int) -> str:
 
 def _texts(tokens: int) -> list[str]:
     """Six texts of so many tokens, with [CLS] and [SEP]."""
-    words = [_WORDS[(i * i) % len(_WORDS)] for i in range(tokens - 3)]
-    return [" ".join([_WORDS[task], *words]) for task in range(_TASKS)]
+    words = [WORDS[(i * i) % len(WORDS)] for i in range(tokens - 3)]
+    return [" ".join([WORDS[task], *words]) for task in range(_TASKS)]
 
 
 def compare(version: str, tokens: int) -> str:

@@ -25,6 +25,9 @@ TASKS = {
     "sms_spam": "additional/sms_spam",
 }
 
+# Different words of one token each.
+WORDS = ("house", "river", "stone", "paper", "green", "seven", "quiet", "after", "north", "money")
+
 Row = tuple[str, str, str]
 
 

@@ -14,7 +14,6 @@ Batches of 32 rows of six tasks, drawn from the tasks' dev sets, on MiniLM with 
   six exports; and what 199 more tasks add, against the size of their packs.
 """
 
-import ctypes
 import json
 import os
 import subprocess
@@ -31,6 +30,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  Its operations are in the exports.
 from absl import app, flags, logging
 from environments import peer_python
+from memory import held, megabytes
 from serving_rows import TASKS, Row, make_packs, mixed_batches, multiply_pack, read_rows
 from timing import fastest, load_line
 
@@ -102,18 +102,10 @@ def _memory(versions: list[str]) -> float:
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def _held() -> float:
-    """The memory in use, in MB, without what malloc keeps for later and without libraries."""
-    ctypes.CDLL("libc.so.6").malloc_trim(0)
-    with open("/proc/self/status", encoding="utf-8") as file:
-        line = next(line for line in file if line.startswith("RssAnon"))
-    return int(line.split()[1]) * 1024 / 1e6
-
-
 def _print_memory(versions: list[str]) -> None:
     # A small graph first, so that what any model needs is not counted.
     tf.function(lambda x: tf.matmul(x, x))(tf.zeros([64, 64]))
-    before = _held()
+    before = held()
     loaded = [_load(version) for version in versions]
     for version, signatures in zip(versions, loaded, strict=True):
         with open(os.path.join(version, "README.md"), encoding="utf-8") as file:
@@ -122,11 +114,7 @@ def _print_memory(versions: list[str]) -> None:
         signatures["serving_default"](
             **{name: tf.constant(values[:1]) for name, values in inputs.items()}
         )
-    print(_held() - before)
-
-
-def _megabytes(folder: str) -> float:
-    return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)) / 1e6
+    print(held() - before)
 
 
 def _compare(title: str, candidates, batches, wanted: str) -> None:
@@ -210,7 +198,7 @@ def _run(folder: str) -> None:
     held, of_singles = _memory([six]), _memory(singles)
     print(f"memory, six tasks / six models: {held / of_singles:.2f}", end="")
     print(f" ({held:.0f} MB, {of_singles:.0f} MB); wanted at most 0.25")
-    added, of_packs = _memory([many]) - _memory(singles[:1]), sum(map(_megabytes, copies[1:]))
+    added, of_packs = _memory([many]) - _memory(singles[:1]), sum(map(megabytes, copies[1:]))
     print(f"memory, {_MANY.value - 1} more tasks / their packs: {added / of_packs:.2f}", end="")
     print(f" ({added:.0f} MB, {of_packs:.0f} MB); wanted at most 1.10")
 
