@@ -106,12 +106,14 @@ class Batches:
         lengths = [self.padded_length(batch) for batch in batches]
         dataset = tf.data.Dataset.from_tensor_slices((rows, tf.constant(lengths, tf.int64)))
         # Converting it for AutoGraph, which it does not need, takes longer than a short epoch.
-        dataset = dataset.map(tf.autograph.experimental.do_not_convert(gather), tf.data.AUTOTUNE)
+        dataset = dataset.map(tf.autograph.experimental.do_not_convert(gather))
         options = tf.data.Options()
         # Workers share each batch, where the default could give them different ones.
         policy = tf.data.experimental.AutoShardPolicy.DATA
         options.experimental_distribute.auto_shard_policy = policy
-        return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
+        # Its thread may hold up the end of an epoch by ten seconds, and a batch takes no time.
+        options.autotune.enabled = False
+        return dataset.prefetch(2).with_options(options)
 
     def _gather_inputs(self, rows: tf.Tensor, length: tf.Tensor) -> dict[str, tf.Tensor]:
         total = self.batch_size if self.fixed_rows else tf.size(rows, tf.int64)
