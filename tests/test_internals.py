@@ -2,8 +2,13 @@
 
 import ast
 import pathlib
+import random
 
+import numpy as np
 import pytest
+import tf_keras
+
+from adapter_bert_tf import internals
 
 PACKAGE = pathlib.Path(__file__).parents[1] / "adapter_bert_tf"
 MODULES = [path for path in PACKAGE.rglob("*.py") if path.name != "internals.py"]
@@ -50,3 +55,12 @@ def test_every_function_of_internals_says_what_it_is_for():
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     assert functions
     assert all(ast.get_docstring(node) for node in functions)
+
+
+def test_keras_is_seeded_as_by_itself():
+    drawn = []
+    for seed in (tf_keras.utils.set_random_seed, internals.seed_keras):
+        seed(3)
+        made = tf_keras.initializers.TruncatedNormal()([4])
+        drawn.append((random.random(), np.random.random(), *made.numpy()))
+    assert drawn[0] == drawn[1]

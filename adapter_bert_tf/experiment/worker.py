@@ -11,8 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from adapter_bert_tf import internals
 from adapter_bert_tf.baseline.space import Design
 from adapter_bert_tf.data.task import DEV, TEST
+from adapter_bert_tf.encoder import fast
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.experiment.ablation import Span, ablate, write_ablation
 from adapter_bert_tf.experiment.engine import Claim, Engine
@@ -33,7 +35,7 @@ from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
 from adapter_bert_tf.run.baseline import TextsOfTasks, run_baseline
 from adapter_bert_tf.run.classifier import read_dev, run_classifier
-from adapter_bert_tf.run.common import make_model
+from adapter_bert_tf.run.common import build_model, make_model
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import ClassifierSettings, RunSettings, make_settings
 from adapter_bert_tf.run.source import find_source, split_names
@@ -76,7 +78,12 @@ class Models:
         strategy: tf.distribute.Strategy,
     ) -> TaskModel:
         """Returns a model that is as good as new."""
-        fresh = make_model(settings, kind, labels, strategy)
+        if fast.is_on() and strategy.num_replicas_in_sync == 1:
+            # All dropouts have generators of their own: TensorFlow need not be seeded.
+            internals.seed_keras(settings.seed)
+            fresh = build_model(settings, kind, labels, strategy)
+        else:
+            fresh = make_model(settings, kind, labels, strategy)
         head = fresh.head.kind, fresh.head.settings()
         key = repr((settings.bert, settings.adapter, settings.devices, fresh.tuning, head))
         model = self._models.pop(key, fresh)

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 
 from adapter_bert_tf.baseline.features import Features
 from adapter_bert_tf.baseline.model import BaselineModel
@@ -95,7 +96,8 @@ def run_baseline(
       False if a signal ended it early.
     """
     start = time.monotonic()
-    settings.devices.prepare(settings.seed)
+    settings.devices.prepare()
+    tf_keras.utils.set_random_seed(settings.seed)
     task = (texts or TextsOfTasks())(settings)
     prepared = task.features.prepare(design)
     head = HEADS[task.source.kind].make(task.source.labels, 0.0)

@@ -109,7 +109,7 @@ def _run(
 
 def read_dev(settings: ClassifierSettings) -> Batches:
     """Returns the first dev set of a finished run's task, as the run's pack reads it."""
-    strategy = settings.devices.prepare(settings.seed)
+    strategy = settings.devices.prepare()
     settings, pack = with_pack(settings, RunFolder(settings.output_dir))
     source = find_source(settings, *known_from(pack, settings))
     task = _make_task(settings, source, pack, strategy, make_model)

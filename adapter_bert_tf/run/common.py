@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
+import tf_keras
 
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import find_base, make_encoder
@@ -55,7 +56,7 @@ def started(
         # A worker that ends at once would leave the others waiting: it takes part until all stop.
         if several:
             stack.enter_context(on_signals(stop.set))
-        strategy = settings.devices.prepare(settings.seed, strategy)
+        strategy = settings.devices.prepare(strategy)
         if several:  # Again, because TensorFlow has taken SIGTERM for itself.
             stack.enter_context(on_signals(stop.set))
         folder = stack.enter_context(RunFolder(settings.output_dir, worker_number(strategy)))
@@ -138,7 +139,18 @@ def make_model(
     labels: tuple[str, ...],
     strategy: tf.distribute.Strategy,
 ) -> TaskModel:
-    """Loads the base, and the pack if the settings have one."""
+    """Seeds what is random, and loads the base, and the pack if the settings have one."""
+    tf_keras.utils.set_random_seed(settings.seed)
+    return build_model(settings, kind, labels, strategy)
+
+
+def build_model(
+    settings: RunSettings,
+    kind: type[Head],
+    labels: tuple[str, ...],
+    strategy: tf.distribute.Strategy,
+) -> TaskModel:
+    """Does what `make_model` does where all is seeded."""
     with strategy.scope():
         base = find_base(
             settings.bert, settings.bert_config_file, settings.vocab_file, settings.do_lower_case

@@ -53,13 +53,10 @@ class Devices:
                 if "amx_bf16" in file.read():
                     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
-    def prepare(
-        self, seed: int, strategy: tf.distribute.Strategy | None = None
-    ) -> tf.distribute.Strategy:
-        """Finds the devices, seeds what is random and sets the precision; returns the strategy.
+    def prepare(self, strategy: tf.distribute.Strategy | None = None) -> tf.distribute.Strategy:
+        """Finds the devices and sets the precision; returns the strategy.
 
         Args:
-          seed: The seed.
           strategy: The strategy, if devices are not to be found.
         """
         import tensorflow as tf
@@ -67,7 +64,6 @@ class Devices:
 
         strategy = strategy or self._find()
         _silence_xla()
-        tf_keras.utils.set_random_seed(seed)
         if self.deterministic:
             tf.config.experimental.enable_op_determinism()
         precision = f"mixed_{self.mixed_precision}" if self.mixed_precision else "float32"

@@ -40,6 +40,21 @@ def test_rows_that_the_base_does_not_know_are_refused(ids, segments, told):
         check_rows("a.tfrecord", columns, 8, types.SimpleNamespace(config=sizes))
 
 
+def _values(bert, seed: int, strategy) -> dict[str, bytes]:
+    settings = make_settings(ClassifierSettings, {"task": "CoLA", "bert": bert, "seed": seed})
+    model = make_model(settings, ClassificationHead, ("0", "1"), strategy)
+    return {path: each.numpy().tobytes() for path, each in model.variables_by_path().items()}
+
+
+def test_the_seed_decides_what_is_new_also_under_a_strategy_that_is_given(bert, two_devices):
+    one = tf.distribute.get_strategy()
+    first = _values(bert, 3, one)
+    assert first == _values(bert, 3, two_devices) == _values(bert, 3, one)
+    other = _values(bert, 4, one)
+    changed = {path.split("/")[0] for path in first if first[path] != other[path]}
+    assert "head" in changed
+
+
 def _adapted(bert, **values) -> tuple[int, ...] | None:
     settings = make_settings(ClassifierSettings, {"task": "CoLA", "bert": bert, **values})
     strategy = tf.distribute.get_strategy()
