@@ -67,6 +67,8 @@ def _given() -> dict[str, tuple[Any, ...]]:
 
 def _parse(option: Option, text: str) -> Any:
     """Returns a value; one that is a list itself has `+` between its parts, as commas are taken."""
+    if option.name == "tuning":  # Experiments have names of their own for it: see `Arm.method`.
+        return text
     if option.type is bool:
         if text.lower() not in (*_TRUE, *_FALSE):
             raise UserError(f"--{option.name}={text}: expected true or false")
@@ -99,10 +101,12 @@ def read_experiment(name: str) -> Experiment:
         experiment = _sweep(given)
     else:
         experiment = PROFILES[flags.FLAGS.profile][name]
-        methods = given.get("tuning")
-        arms = [each for each in experiment.arms if not methods or each.method in methods]
-        if not arms:
-            raise UserError(f"--tuning={','.join(methods or ())}: {name} has no such method")
+        known = [each.method for each in experiment.arms]
+        methods = given.get("tuning", known)
+        for each in methods:
+            if each not in known:
+                raise UserError(f"--tuning={each}: {name} has the methods {', '.join(known)}")
+        arms = [each for each in experiment.arms if each.method in methods]
         experiment = dataclasses.replace(experiment, arms=tuple(arms))
     # TensorFlow can't change where and how precisely it computes from one trial to the next.
     devices = {flag: _single(given, flag) for flag in options_of(Devices) if flag in given}
@@ -140,5 +144,8 @@ def _sweep(given: Mapping[str, tuple[Any, ...]]) -> Experiment:
     if ("task" in given) == ("train_file" in given):
         raise UserError("expected either --task, or files of your own such as --train_file")
     methods = given.get("tuning", ("adapters",))
+    for each in methods:
+        if each not in METHODS:
+            raise UserError(f"--tuning={each}: expected one of {', '.join(METHODS)}")
     tasks = given.get("task", given.get("name", ("own files",)))
     return Experiment("A sweep", tasks, "minilm", tuple(Arm(each) for each in methods), seeds=(0,))

@@ -186,7 +186,8 @@ def test_workers_that_are_killed_lose_and_repeat_nothing(kind, files, tmp_path, 
         (["sweep", "--task=CoLA", "--data_dir=/nowhere"], "no folder for CoLA in it"),
         (["sweep", "--task=CoLA", "--deterministic=true,false"], "it can't be varied"),
         (["sweep", "--task=CoLA", "--adapter_layers=0+one"], "--adapter_layers=0+one: expected"),
-        (["glue", "--tuning=head"], "--tuning=head: glue has no such method"),
+        (["glue", "--tuning=head"], "--tuning=head: glue has the methods full, adapters"),
+        (["variants", "--tuning=relu,lora"], "--tuning=lora: variants has the methods houlsby, "),
         (["report"], "about.json: No such file"),
         ([], "expected on the command line: NAME"),
     ],
@@ -211,4 +212,7 @@ def test_a_dry_run_says_what_would_be_done(tmp_path):
     smallest = 2 * 24 * (2 * 1024 * 8 + 1024 + 8) + 49 * 2 * 1024
     assert f"{smallest:,} to" in done.stdout
     assert "hours of training on this machine" in done.stdout
+    done = run_quickly(PROGRAM, "variants", "--tuning=relu,pfeiffer", *flags)
+    methods = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("CoLA")}
+    assert methods == {"relu", "pfeiffer"}
     assert not (tmp_path / "out").exists()
