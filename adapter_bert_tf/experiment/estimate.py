@@ -169,11 +169,13 @@ def measure() -> dict[str, float]:
 
     from adapter_bert_tf.base.load import load_encoder
     from adapter_bert_tf.heads.classification import ClassificationHead
+    from adapter_bert_tf.run.devices import Devices
     from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
     from adapter_bert_tf.tuning.methods import Tuning
     from adapter_bert_tf.tuning.optimizer import create_optimizer
     from adapter_bert_tf.tuning.task_model import TaskModel
 
+    Devices().prepare()
     found = {}
     sizes, ids = sizes_of(MINILM), tf.ones([_BATCH, _TOKENS], tf.int32)
     inputs, labels = {IDS: ids, MASK: ids, SEGMENTS: ids * 0}, tf.zeros([_BATCH], tf.int32)
