@@ -5,6 +5,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 import pathlib
+import signal
 
 import pytest
 import tensorflow as tf
@@ -13,6 +14,9 @@ from tests import tiny
 
 # What we may not pass on, where it is at hand.
 SHARED = pathlib.Path(__file__).parents[2] / "shared"
+
+# Programs that tests start inherit it, and a job in a shell's background ignores Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Two devices, for what is distributed. TensorFlow takes this only before it first runs.
 tf.config.set_logical_device_configuration(
