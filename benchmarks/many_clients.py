@@ -88,7 +88,7 @@ class _Clients:
         self._export = export
         self._rows = _good_rows()
         self._expected = {row: self._ask([row])["probabilities"][0] for row in self._rows}
-        question = {"question": ["which house"], "context": ["the green house at the river"]}
+        question = {"task": [_ASKS], "question": ["which house"], "context": ["the green house"]}
         self._question, self._answer = question, export.ask("answer", question)
         self._lock = threading.Lock()
         self.rows, self.bad, self.wrong = 0, 0, []
