@@ -11,6 +11,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+from multiprocessing.context import ForkServerProcess
 
 ROOT = pathlib.Path(__file__).parents[1]
 _FORKS = multiprocessing.get_context("forkserver")
@@ -27,15 +28,21 @@ _FORKS.set_forkserver_preload(
 def run_quickly(program: str, *flags: str, cwd=None) -> subprocess.CompletedProcess:
     """Runs a script of the project, or one of its modules, as `python program flags` would."""
     with tempfile.TemporaryDirectory() as folder:
-        out, err = os.path.join(folder, "out"), os.path.join(folder, "err")
-        process = _FORKS.Process(target=_run, args=(program, flags, cwd, out, err))
-        process.start()
+        process = start_quickly(folder, program, *flags, cwd=cwd)
         process.join(timeout=300)
         if process.exitcode is None:
             process.kill()
             raise AssertionError(f"{program} did not end")
-        texts = [pathlib.Path(path).read_text() for path in (out, err)]
+        texts = [pathlib.Path(folder, name).read_text() for name in ("out", "err")]
     return subprocess.CompletedProcess((program, *flags), process.exitcode, *texts)
+
+
+def start_quickly(folder: str, program: str, *flags: str, cwd=None) -> ForkServerProcess:
+    """Starts one; what it prints goes to the files `out` and `err` in the folder."""
+    out, err = (os.path.join(folder, name) for name in ("out", "err"))
+    process = _FORKS.Process(target=_run, args=(program, flags, cwd, out, err))
+    process.start()
+    return process
 
 
 _WITHOUT = """

@@ -93,6 +93,7 @@ def test_every_test_stands_beside_its_code():
             "test_client.py",
             "test_docker_compose.py",
             "test_install.py",
+            "test_kills.py",
             "test_layout.py",
             "test_model_garden.py",
             "test_remote.py",

@@ -6,7 +6,6 @@ import pathlib
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,30 +19,10 @@ from adapter_bert_tf import AdapterConfig, ClassificationHead, TaskModel, load_e
 from adapter_bert_tf.base.checkpoint import write_checkpoint
 from adapter_bert_tf.text.inputs import encode, pad
 from tests import tiny
+from tests.kills import start_two
 from tests.programs import run_quickly, run_with_mock_data
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "run_classifier.py"
-
-
-def _sentence(generator: random.Random, label: int) -> str:
-    """Words of which the label shows: w0 to w19, or w20 to w39."""
-    words = generator.choices(range(20 * label, 20 * label + 20), k=generator.randrange(3, 12))
-    return " ".join(f"w{word}" for word in words)
-
-
-def _write_mrpc(folder: pathlib.Path) -> str:
-    generator = random.Random(0)
-    folder.mkdir()
-    for split, rows in (("train", 96), ("dev", 24), ("test", 10)):
-        lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
-        for i in range(rows):
-            label = i % 2
-            first, second = (_sentence(generator, label) for _ in range(2))
-            lines.append(f"{label if split != 'test' else i}\t1\t2\t{first}\t{second}")
-        if split == "test":
-            lines[0] = lines[0].replace("Quality", "index")
-        (folder / f"{split}.tsv").write_text("\ufeff" + "\n".join(lines) + "\n")
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +33,7 @@ def files(tmp_path_factory, bert) -> list[str]:
         "--task_name=MRPC",
         "--do_train=true",
         "--do_eval=true",
-        f"--data_dir={_write_mrpc(folder / 'MRPC')}",
+        f"--data_dir={tiny.write_mrpc(folder / 'MRPC')}",
         f"--vocab_file={bert}/vocab.txt",
         f"--bert_config_file={bert}/bert_config.json",
         f"--init_checkpoint={bert}/bert_model.ckpt",
@@ -293,18 +272,6 @@ def _weights(folder: pathlib.Path) -> str:
 
 
 @pytest.mark.slow
-def test_killed_it_ends_with_the_same_bits(files, run, tmp_path):
-    left_alone, _ = run
-    _stop_and_go_on([*files, *_WHOLE], [signal.SIGKILL, signal.SIGINT], tmp_path / "killed")
-    assert _weights(tmp_path / "killed") == _weights(left_alone)
-    # Losses and metrics too: an epoch that was resumed in its middle counts as a whole.
-    histories = [
-        (folder / "history.json").read_text() for folder in (tmp_path / "killed", left_alone)
-    ]
-    assert histories[0] == histories[1]
-
-
-@pytest.mark.slow
 def test_stopped_five_times_it_ends_with_the_same_bits(files, tmp_path):
     left_alone, killed = tmp_path / "left_alone", tmp_path / "killed"
     flags = [*files, *_WHOLE, "--num_train_epochs=40"]
@@ -313,6 +280,9 @@ def test_stopped_five_times_it_ends_with_the_same_bits(files, tmp_path):
     kinds = [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGKILL]
     _stop_and_go_on(flags, kinds, killed)
     assert _weights(killed) == _weights(left_alone)
+    # Losses and metrics too: an epoch that was resumed in its middle counts as a whole.
+    histories = [(folder / "history.json").read_text() for folder in (killed, left_alone)]
+    assert histories[0] == histories[1]
 
 
 def _stop_and_go_on(flags: list[str], kinds: list[signal.Signals], killed: pathlib.Path) -> None:
@@ -368,21 +338,6 @@ def test_another_seed_gives_another_pack(files, run, tmp_path):
     assert _weights(tmp_path / "other") != _weights(run[0])
 
 
-def _free_addresses(count: int) -> list[str]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return addresses
-
-
-def _start_two(flags: list[str]) -> list[subprocess.Popen]:
-    """Starts two workers of one run."""
-    cluster = {"worker": _free_addresses(2)}
-    tasks = [{"cluster": cluster, "task": {"type": "worker", "index": i}} for i in range(2)]
-    return [_start(flags, TF_CONFIG=json.dumps(task)) for task in tasks]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_a_signal_to_one_worker_stops_both_and_they_go_on_with_the_same_bits(
@@ -390,17 +345,17 @@ def test_a_signal_to_one_worker_stops_both_and_they_go_on_with_the_same_bits(
 ):
     flags = [*files, "--num_train_epochs=3", "--deterministic", "--save_checkpoints_steps=3"]
     folders = [tmp_path / "whole", tmp_path / "stopped"]
-    for worker in _start_two([*flags, f"--output_dir={folders[0]}"]):
+    for worker in start_two([*flags, f"--output_dir={folders[0]}"]):
         _, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
-    workers = _start_two([*flags, f"--output_dir={folders[1]}"])
+    workers = start_two([*flags, f"--output_dir={folders[1]}"])
     _wait_for(lambda: _checkpoints(folders[1]))
     workers[stopped].send_signal(signal.SIGTERM)
     for worker in workers:
         out, errors = worker.communicate(timeout=300)
         assert worker.returncode == 143, errors
         assert "; the same command resumes it" in out
-    for worker in _start_two([*flags, f"--output_dir={folders[1]}"]):
+    for worker in start_two([*flags, f"--output_dir={folders[1]}"]):
         out, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
         assert "resumed at step" in out
@@ -419,7 +374,7 @@ def test_two_workers_train_as_one_does(files, tmp_path):
     flags += [f"--bert={bert}", "--num_train_epochs=2", "--deterministic"]
     alone = _run(*flags, f"--output_dir={tmp_path / 'one'}")
     assert alone.returncode == 0, alone.stderr
-    for worker in _start_two([*flags, f"--output_dir={tmp_path / 'two'}"]):
+    for worker in start_two([*flags, f"--output_dir={tmp_path / 'two'}"]):
         _, errors = worker.communicate(timeout=200)
         assert worker.returncode == 0, errors
     one, two = (

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import random
 import re
 import subprocess
 import sys
@@ -11,34 +10,18 @@ import sys
 import pytest
 
 from adapter_bert_tf import load_task
+from tests import tiny
 from tests.programs import run_quickly, run_with_mock_data
 
 ROOT = pathlib.Path(__file__).parents[1]
-
-
-def _write(path: pathlib.Path, questions: int) -> str:
-    """Contexts in which the word behind w0 answers."""
-    generator = random.Random(str(path.name))
-    paragraphs = []
-    for number in range(questions):
-        words = [f"w{generator.randrange(3, 40)}" for _ in range(generator.randrange(4, 40))]
-        place = generator.randrange(len(words) - 1)
-        words[place] = "w0"
-        context = " ".join(words)
-        start = len(" ".join(words[: place + 1])) + 1
-        answers = [{"text": words[place + 1], "answer_start": start}]
-        question = {"id": f"{path.stem}-{number}", "question": "w1 w2", "answers": answers}
-        paragraphs.append({"context": context, "qas": [question]})
-    path.write_text(json.dumps({"version": "1", "data": [{"paragraphs": paragraphs}]}))
-    return str(path)
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, bert) -> list[str]:
     folder = tmp_path_factory.mktemp("squad")
     return [
-        f"--train_file={_write(folder / 'train.json', 80)}",
-        f"--predict_file={_write(folder / 'dev.json', 30)}",
+        f"--train_file={tiny.write_squad(folder / 'train.json', 80)}",
+        f"--predict_file={tiny.write_squad(folder / 'dev.json', 30)}",
         f"--bert={bert}",
         "--max_seq_length=32",
         "--doc_stride=8",

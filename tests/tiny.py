@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import random
 
 import numpy as np
 
@@ -29,9 +31,9 @@ CONFIG = {
 
 def google_tensors(seed: int = 0) -> dict[str, np.ndarray]:
     """Random values for every variable of Google's checkpoint."""
-    random = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     return {
-        name: random.normal(size=_shape(name), scale=0.3).astype(np.float32)
+        name: generator.normal(size=_shape(name), scale=0.3).astype(np.float32)
         + (1 if name.endswith("gamma") else 0)
         for name in google_names(LAYERS)
     }
@@ -39,7 +41,7 @@ def google_tensors(seed: int = 0) -> dict[str, np.ndarray]:
 
 def original_tensors(classes: int = 3) -> dict[str, np.ndarray]:
     """What the original program would save: base, adapters, head."""
-    random = np.random.default_rng(7)
+    generator = np.random.default_rng(7)
     tensors = google_tensors()
     for i in range(LAYERS):
         for site in ("attention/output", "output"):
@@ -50,9 +52,9 @@ def original_tensors(classes: int = 3) -> dict[str, np.ndarray]:
                 ("biases2", [1, WIDTH]),
             ):
                 path = f"bert/encoder/layer_{i}/{site}/adapters/{name}"
-                tensors[path] = random.normal(size=shape)
-    tensors["output_weights"] = random.normal(size=[classes, WIDTH])
-    tensors["output_bias"] = random.normal(size=[classes])
+                tensors[path] = generator.normal(size=shape)
+    tensors["output_weights"] = generator.normal(size=[classes, WIDTH])
+    tensors["output_bias"] = generator.normal(size=[classes])
     return {name: array.astype(np.float32) for name, array in tensors.items()}
 
 
@@ -87,14 +89,53 @@ def write_config(folder, **changes) -> str:
 
 def inputs(rows: int = 4, length: int = 10, seed: int = 1) -> dict[str, np.ndarray]:
     """A batch with padding and two segments."""
-    random = np.random.default_rng(seed)
-    lengths = random.integers(3, length + 1, size=[rows, 1])
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(3, length + 1, size=[rows, 1])
     lengths[0] = length
     mask = (np.arange(length) < lengths).astype(np.int32)
-    ids = random.integers(4, WORDS, size=[rows, length]).astype(np.int32)
+    ids = generator.integers(4, WORDS, size=[rows, length]).astype(np.int32)
     segments = (np.arange(length) >= lengths // 2).astype(np.int32)
     return {
         "input_word_ids": ids * mask,
         "input_mask": mask,
         "input_type_ids": segments * mask,
     }
+
+
+def _sentence(generator: random.Random, label: int) -> str:
+    """Words of which the label shows: w0 to w19, or w20 to w39."""
+    words = generator.choices(range(20 * label, 20 * label + 20), k=generator.randrange(3, 12))
+    return " ".join(f"w{word}" for word in words)
+
+
+def write_mrpc(folder: pathlib.Path) -> str:
+    """Writes MRPC's files with made-up rows that can be learnt, and returns the folder."""
+    generator = random.Random(0)
+    folder.mkdir()
+    for split, rows in (("train", 96), ("dev", 24), ("test", 10)):
+        lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
+        for i in range(rows):
+            label = i % 2
+            first, second = (_sentence(generator, label) for _ in range(2))
+            lines.append(f"{label if split != 'test' else i}\t1\t2\t{first}\t{second}")
+        if split == "test":
+            lines[0] = lines[0].replace("Quality", "index")
+        (folder / f"{split}.tsv").write_text("\ufeff" + "\n".join(lines) + "\n")
+    return str(folder)
+
+
+def write_squad(path: pathlib.Path, questions: int) -> str:
+    """Writes questions on contexts in which the word behind w0 answers, and returns the path."""
+    generator = random.Random(str(path.name))
+    paragraphs = []
+    for number in range(questions):
+        words = [f"w{generator.randrange(3, 40)}" for _ in range(generator.randrange(4, 40))]
+        place = generator.randrange(len(words) - 1)
+        words[place] = "w0"
+        context = " ".join(words)
+        start = len(" ".join(words[: place + 1])) + 1
+        answers = [{"text": words[place + 1], "answer_start": start}]
+        question = {"id": f"{path.stem}-{number}", "question": "w1 w2", "answers": answers}
+        paragraphs.append({"context": context, "qas": [question]})
+    path.write_text(json.dumps({"version": "1", "data": [{"paragraphs": paragraphs}]}))
+    return str(path)

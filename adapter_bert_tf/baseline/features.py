@@ -190,4 +190,6 @@ class Features:
         deep = {name: ragged.with_values(tf.constant(part)) for (name, ragged), part in parts}
         if isinstance(module, TableModule):
             return deep, module.values[found], found
-        return deep, self._embed(module, tf.constant(found, tf.string)), None
+        read = module.as_read(tf.constant(found, tf.string)).numpy()
+        distinct, places = np.unique(read, return_inverse=True)
+        return deep, self._embed(module, tf.constant(distinct, tf.string))[places], None

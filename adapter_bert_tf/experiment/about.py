@@ -19,11 +19,13 @@ def collect(
     name: str, experiment: Experiment, program: str, arguments: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the experiment, its settings, the command, the machine and the commit."""
+    varied = {flag for arm in experiment.arms for flag in arm.grid}
+    fixed = {flag: value for flag, value in experiment.fixed.items() if flag not in varied}
     return {
         "experiment": name,
         "title": experiment.title,
         "base": experiment.bert,
-        "settings of all trials": in_words(experiment.fixed) or "the defaults",
+        "settings of all trials": in_words(fixed) or "the defaults",
         "command": " ".join([f"python -m {program}", *arguments]),
         "machine": f"{_processor()}, {os.cpu_count()} cores",
         "python": platform.python_version(),

@@ -108,17 +108,26 @@ def read_experiment(name: str) -> Experiment:
                 raise UserError(f"--tuning={each}: {name} has the methods {', '.join(known)}")
         arms = [each for each in experiment.arms if each.method in methods]
         experiment = dataclasses.replace(experiment, arms=tuple(arms))
+    return narrow(experiment, given)
+
+
+def narrow(experiment: Experiment, given: Mapping[str, tuple[Any, ...]]) -> Experiment:
+    """Returns the experiment with the values of flags in the place of its own."""
     # TensorFlow can't change where and how precisely it computes from one trial to the next.
     devices = {flag: _single(given, flag) for flag in options_of(Devices) if flag in given}
-    changes: dict[str, Any] = {"fixed": {**experiment.fixed, **devices}}
+    tried = {flag: each for flag, each in given.items() if flag not in {*_NOT_TRIED, *devices}}
+    # A single value replaces what all trials share; it counts for searches too, as grids do not.
+    shared = {
+        flag: tried.pop(flag)[0] for flag in experiment.fixed if len(tried.get(flag, ())) == 1
+    }
+    changes: dict[str, Any] = {"fixed": {**experiment.fixed, **shared, **devices}}
     if "task" in given:
         changes["tasks"] = tuple(map(_task_name, given["task"]))
     if "bert" in given:
         changes["bert"] = _single(given, "bert")
     if "seed" in given:
         changes["seeds"] = given["seed"]
-    tried = {flag: each for flag, each in given.items() if flag not in {*_NOT_TRIED, *devices}}
-    changes["arms"] = tuple(_narrow(arm, tried) for arm in experiment.arms)
+    changes["arms"] = tuple(_narrow_arm(arm, tried) for arm in experiment.arms)
     return dataclasses.replace(experiment, **changes)
 
 
@@ -127,7 +136,7 @@ def _task_name(name: str) -> str:
     return SQUAD if task_key(SQUAD).startswith(task_key(name)) else find_task(name).name
 
 
-def _narrow(arm: Arm, tried: Mapping[str, tuple[Any, ...]]) -> Arm:
+def _narrow_arm(arm: Arm, tried: Mapping[str, tuple[Any, ...]]) -> Arm:
     """Returns the method with other values, of the flags that it has."""
     tuning = {**METHODS.get(arm.method, {}), **arm.fixed}.get("tuning")
     grid = dict(arm.grid)

@@ -53,11 +53,9 @@ def started(
     stop = threading.Event()
     several = strategy is None and are_several()
     with contextlib.ExitStack() as stack:
-        # A worker that ends at once would leave the others waiting: it takes part until all stop.
-        if several:
-            stack.enter_context(on_signals(stop.set))
         strategy = settings.devices.prepare(strategy)
-        if several:  # Again, because TensorFlow has taken SIGTERM for itself.
+        if several:
+            # A worker that ends at once would leave the others waiting: it goes on until all stop.
             stack.enter_context(on_signals(stop.set))
         folder = stack.enter_context(RunFolder(settings.output_dir, worker_number(strategy)))
         try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from adapter_bert_tf.checks import whole
 from adapter_bert_tf.errors import UserError, first_line
 from adapter_bert_tf.options import option
+from adapter_bert_tf.run.cluster import wait_for_workers
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -81,6 +82,7 @@ class Devices:
                 raise UserError(f"--num_tpu_cores={self.num_tpu_cores}: the TPU has {cores}")
             return strategy
         if os.environ.get("TF_CONFIG"):
+            wait_for_workers()
             return tf.distribute.MultiWorkerMirroredStrategy()
         if len(tf.config.list_physical_devices("GPU")) > 1:
             return tf.distribute.MirroredStrategy()

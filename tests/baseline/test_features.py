@@ -60,6 +60,17 @@ def test_a_word_is_embedded_once(tmp_path, second_format, counted):
     assert prepared.table.shape == (len(words), made.WIDTH)
 
 
+def test_words_that_the_module_does_not_tell_apart_are_embedded_once(tmp_path, bert, counted):
+    design = Design(module=f"bert:{bert}", convolution=True, lower_case=False)
+    texts = {"train": ["w1 W1 w2"], "dev": ["W2 w3"]}
+    prepared = Features(texts, str(tmp_path)).prepare(design)
+    assert counted == [3]
+    assert len(prepared.table) == 5
+    first, capital, second = (prepared.table[i] for i in prepared.deep["train"].flat_values.numpy())
+    np.testing.assert_array_equal(first, capital)
+    assert not np.array_equal(first, second)
+
+
 @pytest.mark.parametrize("convolution", [False, True])
 @pytest.mark.parametrize("fine_tune", [False, True])
 @pytest.mark.parametrize("module", ["glove", "first_format", "second_format"])
