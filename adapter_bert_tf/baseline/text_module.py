@@ -72,7 +72,8 @@ class TextModule(tf.Module, abc.ABC):
           most: How many words of a text are embedded.
         """
         words = split_words(texts)[:, :most]
-        return words.with_values(self.embed(words.flat_values))
+        distinct, places = tf.unique(words.flat_values)
+        return words.with_values(tf.gather(self.embed(distinct), places))
 
     def embed_all(self, texts: tf.Tensor) -> np.ndarray:
         """Embeds any number of texts, those of similar lengths together."""
