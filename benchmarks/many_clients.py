@@ -3,9 +3,9 @@
     python benchmarks/many_clients.py --minutes=5 --clients=30
 
 Three classification tasks, one on pairs, and a question-answering one, on MiniLM with random packs.
-Each client asks batches of 1 to 8 rows of `serving_default`, and at times a question. Wanted: every good row gets the
-answer that it gets alone, every bad row an error of its own, and memory is level after the first
-minute. Ends with exit code 1 if not.
+Each client asks batches of 1 to 8 rows of `serving_default`, and at times a question. Wanted:
+every good row gets the answer that it gets alone, every bad row an error of its own, and memory is
+level after the first minute. Ends with exit code 1 if not.
 """
 
 import os

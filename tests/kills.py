@@ -67,7 +67,7 @@ class Killed:
         bert = tiny.write_google_bert(folder / "bert")
         # The same paths for all runs, as some are kept in their files.
         self._made = folder / "made"
-        self._folder, self.program = folder, program
+        self.program = program
         self._flags = [
             *PROGRAMS[program](folder),
             *(f"--bert={bert}", "--train_batch_size=8", "--learning_rate=3e-3"),
@@ -84,7 +84,7 @@ class Killed:
         begun = time.monotonic()
         assert not self._killed_after(None)
         self._seconds = time.monotonic() - begun
-        self._left_alone = self._take()
+        self._left_alone = _take(self._made)
 
     def kill(self, most: int) -> tuple[int, list[str]]:
         """Kills a run until it has ended, or `most` times; returns how often, and what differs."""
@@ -95,9 +95,7 @@ class Killed:
             self._seconds = time.monotonic() - begun
         if kills == most:
             assert not self._killed_after(None)
-        found = self._take()
-        paths = sorted({*found, *self._left_alone})
-        return kills, [path for path in paths if found.get(path) != self._left_alone.get(path)]
+        return kills, _odd(_take(self._made), self._left_alone)
 
     def _killed_after(self, seconds: float | None) -> bool:
         """Starts the run, and returns whether it was killed rather than done."""
@@ -111,25 +109,26 @@ class Killed:
         assert process.exitcode in (0, -signal.SIGKILL), told
         return process.exitcode != 0
 
-    def _take(self) -> dict[str, str]:
-        """Returns a digest of each file that was made, and takes the files out of the way."""
-        found = digests(self._made)
-        os.rename(self._made, self._folder / f"made-{time.monotonic_ns()}")
-        return found
-
 
 # They count what the process did before.
 _OF_THE_PROCESS = ("fingerprint.pb", "saved_model.pb")
 _SECONDS = re.compile(rb'"(seconds|examples_per_second)": [0-9.]+')
 
 
-def digests(folder: pathlib.Path) -> dict[str, str]:
-    """Returns a digest of each file in a folder that can be compared, by its path."""
-    return {
+def _take(folder: pathlib.Path) -> dict[str, str]:
+    """Returns a digest of each file of a run by its path, and takes the files out of the way."""
+    found = {
         str(path.relative_to(folder)): hashlib.sha256(_comparable(path)).hexdigest()
         for path in folder.rglob("*")
         if path.is_file() and ".tfevents." not in path.name
     }
+    os.rename(folder, folder.with_name(f"made-{time.monotonic_ns()}"))
+    return found
+
+
+def _odd(found: dict[str, str], wanted: dict[str, str]) -> list[str]:
+    """Returns the files that one run has and the other has not, or has otherwise."""
+    return sorted({path for path, _ in found.items() ^ wanted.items()})
 
 
 def _comparable(path: pathlib.Path) -> bytes:
@@ -149,7 +148,7 @@ class Stopped:
     def __init__(self, folder: pathlib.Path, seed: int):
         folder.mkdir()
         bert = tiny.write_google_bert(folder / "bert")
-        self._made, self._folder = folder / "made", folder
+        self._made = folder / "made"
         self._flags = [
             *("--task=MRPC", f"--data_dir={tiny.write_mrpc(folder / 'MRPC')}", f"--bert={bert}"),
             *("--max_seq_length=32", "--train_batch_size=8", "--num_train_epochs=20"),
@@ -160,7 +159,7 @@ class Stopped:
         begun = time.monotonic()
         self._finish()
         self._seconds = time.monotonic() - begun
-        self._left_alone = self._take()
+        self._left_alone = _take(self._made)
 
     def stop(self) -> str:
         """Stops one worker, lets both go on, and returns what is wrong with that, or ""."""
@@ -171,23 +170,16 @@ class Stopped:
         codes = [_end_of(each)[0] for each in workers]
         texts = self._finish()
         resumed = [line[-30:] for line in texts[0].splitlines() if "resumed" in line]
-        found = self._take()
+        odd = _odd(_take(self._made), self._left_alone)
         print(f"worker {index} after {moment:.1f} s: {codes} {resumed}", flush=True)
         if -signal.SIGKILL in codes:
             return "it had to be killed"
-        paths = sorted({*found, *self._left_alone})
-        odd = [path for path in paths if found.get(path) != self._left_alone.get(path)]
         return f"differs: {odd}" if odd else ""
 
     def _finish(self) -> list[str]:
         ends = [_end_of(each) for each in start_two(self._flags)]
         assert [code for code, *_ in ends] == [0, 0], ends
         return [out for _, out, _ in ends]
-
-    def _take(self) -> dict[str, str]:
-        found = digests(self._made)
-        os.rename(self._made, self._folder / f"made-{time.monotonic_ns()}")
-        return found
 
 
 def _end_of(worker: subprocess.Popen) -> tuple[int, str, str]:

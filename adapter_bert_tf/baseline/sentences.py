@@ -8,6 +8,8 @@ from adapter_bert_tf.baseline.text_module import TextModule
 from adapter_bert_tf.text.inputs import MASK, encode, pad
 
 _LONGEST = 128
+# Texts that go through the encoder together.
+_TOGETHER = 256
 
 
 class SentenceEncoder(TextModule):
@@ -33,6 +35,18 @@ class SentenceEncoder(TextModule):
         return tf.strings.lower(texts, "utf-8") if lower else texts
 
     def embed(self, texts: tf.Tensor) -> tf.Tensor:
+        # The encoder takes no empty batch, and a text without words has none to embed.
+        count = tf.size(texts)
+        texts = tf.concat([texts, tf.fill([tf.cast(count == 0, tf.int32)], "")], axis=0)
+        # Similar lengths together: one long word would pad the thousands of a batch's words.
+        order = tf.argsort(tf.strings.length(texts), stable=True)
+        starts = tf.range(0, tf.size(texts), _TOGETHER)
+        parts = tf.RaggedTensor.from_row_starts(tf.gather(texts, order), starts, validate=False)
+        spec = tf.RaggedTensorSpec([None, self.width], tf.float32, ragged_rank=0)
+        vectors = tf.map_fn(self._embed, parts, fn_output_signature=spec).values
+        return tf.gather(vectors, tf.argsort(order)[:count])
+
+    def _embed(self, texts: tf.Tensor) -> tf.Tensor:
         inputs = pad(encode(self._tokenizer, texts, None, self._length))
         outputs = self._encoder(inputs, training=False)["sequence_output"]
         weights = tf.cast(inputs[MASK], tf.float32)[:, :, None]

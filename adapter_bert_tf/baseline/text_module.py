@@ -72,7 +72,7 @@ class TextModule(tf.Module, abc.ABC):
           most: How many words of a text are embedded.
         """
         words = split_words(texts)[:, :most]
-        distinct, places = tf.unique(words.flat_values)
+        distinct, places = tf.unique(self.as_read(words.flat_values))
         return words.with_values(tf.gather(self.embed(distinct), places))
 
     def embed_all(self, texts: tf.Tensor) -> np.ndarray:

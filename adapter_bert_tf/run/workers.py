@@ -69,19 +69,15 @@ class Workers:
         return first / (self._strategy.num_replicas_in_sync // self._count)
 
 
-def on_signals(call: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
-    """Calls `call` at SIGTERM and Ctrl-C, instead of ending the process."""
-    return _handled(lambda *_: call())
-
-
 @contextlib.contextmanager
-def _handled(handler: Callable[..., None] | signal.Handlers) -> Iterator[None]:
+def on_signals(call: Callable[[], None]) -> Iterator[None]:
+    """Calls `call` at SIGTERM and Ctrl-C, instead of ending the process."""
     # Python lets only the main thread handle signals.
     is_main = threading.current_thread() is threading.main_thread()
     kinds = (signal.SIGTERM, signal.SIGINT) if is_main else ()
-    before = {kind: signal.signal(kind, handler) for kind in kinds}
+    before = {kind: signal.signal(kind, lambda *_: call()) for kind in kinds}
     try:
         yield
     finally:
-        for kind, each in before.items():
-            signal.signal(kind, each)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
