@@ -35,6 +35,15 @@ def print_flags(title: str) -> None:
         print("", group, *lines, sep="\n")
 
 
+def _print_help(title: str) -> None:
+    try:
+        print_flags(title)
+        sys.stdout.flush()
+    except BrokenPipeError:  # Who reads it, such as `head`, has enough.
+        # Python flushes again when it ends, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def prepare_tensorflow() -> None:
     """Sets what TensorFlow reads when it is loaded, which is after this."""
     # It leaves oneDNN off on CPUs without AVX-512, where it is faster all the same: a step of
@@ -57,7 +66,7 @@ def run(main: Callable[..., None], arguments: Sequence[str] = ()) -> None:
     """
     prepare_tensorflow()
     if {"--help", "--helpshort"} & set(sys.argv[1:]):
-        print_flags(sys.modules[main.__module__].__doc__ or "")
+        _print_help(sys.modules[main.__module__].__doc__ or "")
         sys.exit(0)
 
     def guarded(given: Sequence[str]) -> None:

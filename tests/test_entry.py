@@ -59,3 +59,15 @@ def test_help_shows_flags_in_groups(tmp_path):
     lines = done.stdout.splitlines()
     assert lines[lines.index("Shape") + 1].split() == ["--size", "how", "large.", "[3]"]
     assert lines[lines.index("Look") + 1].split() == ["--color", "which", "color.", "<red|blue>"]
+
+
+def test_help_ends_quietly_where_its_reader_has_enough(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(_PROGRAM)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, program, "--help"]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, env=environment, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")

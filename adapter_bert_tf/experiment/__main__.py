@@ -56,7 +56,7 @@ def main() -> None:
     flags.DEFINE_enum("profile", "small", list(PROFILES), "Experiment: the grid and the base.")
     define_own_flags()
     define_flags()
-    entry.run(_main, ("NAME",))
+    entry.run(_main, (f"NAME, one of {', '.join(NAMES)}",))
 
 
 if __name__ == "__main__":
