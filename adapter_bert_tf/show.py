@@ -1,15 +1,18 @@
-"""Says what a folder of this package holds: a task pack, a run, an export or a BERT.
+"""Says what a folder of this package holds: a task pack, a run, an experiment, an export or a BERT.
 
     python -m adapter_bert_tf.show runs/sst2/pack
     python -m adapter_bert_tf.show runs/sst2
+    python -m adapter_bert_tf.show sweeps/mine
     python -m adapter_bert_tf.show models/bert
     python -m adapter_bert_tf.show minilm
 
 Of a model with several exported versions, the newest one is shown.
 """
 
+import collections
 import math
 import os
+import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +20,9 @@ from adapter_bert_tf import entry, options
 from adapter_bert_tf.checks import ANY_OBJECT, NUMBER, fields, maybe
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.experiment import about
+from adapter_bert_tf.experiment.records import TRIALS, in_words, read_records
+from adapter_bert_tf.experiment.select import Point, choose
 from adapter_bert_tf.files import byte_size, exists, file_size, is_folder
 from adapter_bert_tf.pack.pack import (
     DESCRIPTION,
@@ -67,6 +73,8 @@ def _describe(path: str) -> Iterator[Line]:
         return _show_pack(path)
     if version is not None:
         return _show_export(version)
+    if exists(os.path.join(path, about.ABOUT)):
+        return _show_experiment(path)
     folder = RunFolder(path)
     if "tuning" in _settings_of(folder):
         return _show_run(folder)
@@ -201,6 +209,36 @@ def _progress(folder: RunFolder, settings: Mapping[str, Any]) -> str:
     return f"{epochs} of {settings['num_train_epochs']:g} epochs; the same command resumes it"
 
 
+# Experiments, and searches of a baseline.
+
+
+def _show_experiment(folder: str) -> Iterator[Line]:
+    told = about.read(folder)
+    yield "experiment", folder
+    for name in ("title", "base", "command"):
+        yield name, str(told.get(name, "unknown"))
+    has_trials = exists(os.path.join(folder, TRIALS))
+    records = read_records(folder) if has_trials else []
+    counts = collections.Counter(each.state for each in records)
+    yield "trials", ", ".join(f"{count} {state}" for state, count in counts.items()) or "none yet"
+    for point in choose(records).values():
+        yield "", ""
+        yield "best", f"{point.first.task} {point.first.method}: {_point(point)}"
+        yield "settings", in_words(point.first.settings)
+        pack = os.path.join(folder, point.first.folder, "pack")
+        if exists(os.path.join(pack, DESCRIPTION)):
+            yield "pack", pack
+
+
+def _point(point: Point) -> str:
+    """Returns the scores of trials that differ in their seeds."""
+    scores = [f"{point.first.metric} {point.mean:.4f}"]
+    if point.tests:
+        scores.append(f"test {statistics.fmean(point.tests):.4f}")
+    seeds = len(point.records)
+    return "  ".join([*scores, f"({seeds} seeds)" if seeds > 1 else ""]).rstrip()
+
+
 # Exports.
 
 
@@ -239,7 +277,7 @@ def _show_base(path: str) -> Iterator[Line]:
     place = locate(path)
     found = next((format for format in FORMATS if format.recognises(place)), None)
     if found is None and is_folder(path):
-        raise UserError(f"{path}: neither a task pack nor a run, an export or a BERT")
+        raise UserError(f"{path}: neither a pack nor a run, an experiment, an export or a BERT")
     base = find_base(path)
     config = base.config
     parameters = adapters = 0

@@ -10,6 +10,9 @@ import pytest
 
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.encoder.adapter import AdapterConfig
+from adapter_bert_tf.experiment import about
+from adapter_bert_tf.experiment.records import COMPLETE, FAILED, Record, write_records
+from adapter_bert_tf.experiment.table import Experiment
 from adapter_bert_tf.pack.pack import read_pack, read_tensors
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings
@@ -169,6 +172,29 @@ def test_runs_of_questions_and_of_other_learning_rates(tmp_path):
         )
 
 
+def test_an_experiment(pack, tmp_path):
+    told = about.collect("sweep", Experiment("A sweep", (), "tiny", ()), "sweeps", ["--space=a b"])
+    about.write(str(tmp_path), told)
+    assert dict(_show(tmp_path))["trials"] == "none yet"
+    shutil.copytree(pack, tmp_path / "trials/good/pack")
+    good = Record("t", "adapters", {"adapter_size": 8}, 0, COMPLETE, "accuracy", 0.5, test=0.25)
+    records = [
+        dataclasses.replace(good, folder=str(tmp_path / "trials/good")),
+        dataclasses.replace(good, seed=1, value=0.75, test=0.5),
+        dataclasses.replace(good, settings={"adapter_size": 2}, value=0.99),
+        dataclasses.replace(good, seed=2, state=FAILED, value=None, test=None),
+    ]
+    write_records(str(tmp_path), records)
+    shown = dict(_show(tmp_path))
+    assert shown["experiment"] == str(tmp_path)
+    assert shown["command"] == "python -m sweeps '--space=a b'"
+    assert shown["trials"] == "3 complete, 1 failed"
+    # A single seed does not win against the mean of two.
+    assert shown["best"] == "t adapters: accuracy 0.6250  test 0.3750  (2 seeds)"
+    assert shown["settings"] == "adapter_size=8"
+    assert dict(_show(shown["pack"]))["task"] == "many: classification"
+
+
 def test_mistakes_are_told_in_a_line(pack, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken").mkdir()
@@ -180,7 +206,7 @@ def test_mistakes_are_told_in_a_line(pack, tmp_path):
     export.mkdir(parents=True)
     (export / "adapter_bert_tf.json").write_text(json.dumps({"format": 3}))
     for path, told in (
-        ("empty", "neither a task pack nor a run, an export or a BERT"),
+        ("empty", "neither a pack nor a run, an experiment, an export or a BERT"),
         ("nowhere", "no such folder, checkpoint or preset"),
         ("minilmm", "did you mean minilm?"),
         ("broken", "not JSON"),

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from adapter_bert_tf.experiment.records import in_words
 from adapter_bert_tf.experiment.table import BASELINE, EXPERIMENTS, SWEEP, Experiment
 from adapter_bert_tf.files import read_json_object, write_atomically
 
-_ABOUT = "about.json"
+ABOUT = "about.json"
 
 
 def collect(
@@ -26,7 +27,7 @@ def collect(
         "title": experiment.title,
         "base": experiment.bert,
         "settings of all trials": in_words(fixed) or "the defaults",
-        "command": " ".join([f"python -m {program}", *arguments]),
+        "command": shlex.join(["python", "-m", program, *arguments]),
         "machine": f"{_processor()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "commit": _commit(),
@@ -35,12 +36,12 @@ def collect(
 
 def write(folder: str, about: Mapping[str, Any]) -> None:
     """Keeps it beside the trials."""
-    write_atomically(os.path.join(folder, _ABOUT), json.dumps(about, indent=2).encode())
+    write_atomically(os.path.join(folder, ABOUT), json.dumps(about, indent=2).encode())
 
 
 def read(folder: str) -> dict[str, Any]:
     """Returns what `write` has kept."""
-    path = os.path.join(folder, _ABOUT)
+    path = os.path.join(folder, ABOUT)
     found = read_json_object(path)
     if found.get("experiment") not in (*EXPERIMENTS, SWEEP, BASELINE):
         raise UserError(f"{path}: does not name an experiment")
