@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from adapter_bert_tf.data.batches import chosen_rows
 from adapter_bert_tf.data.task import TEST, TRAIN
 from adapter_bert_tf.experiment.places import Places
-from adapter_bert_tf.experiment.records import Record, read_records
+from adapter_bert_tf.experiment.records import RUNNING, WAITING, Record, read_records
 from adapter_bert_tf.experiment.select import choose
 from adapter_bert_tf.run.settings import ClassifierSettings, make_settings
 from adapter_bert_tf.run.source import find_source
@@ -43,6 +43,7 @@ def main(arguments):
         given = {**places.of_task(task), "output_dir": "unused"}
         source = find_source(make_settings(ClassifierSettings, given))
         records = read_records(os.path.join(flags.FLAGS.found, task))
+        records = [each for each in records if each.state not in (RUNNING, WAITING)]
         best = next(iter(choose(records).values())).first
         train, test = source.read(TRAIN), source.read(TEST)
         train = train.take(chosen_rows(len(train), flags.FLAGS.max_train_examples).tolist())
