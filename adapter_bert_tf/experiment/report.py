@@ -35,7 +35,7 @@ from adapter_bert_tf.files import write_atomically
 # By experiment. The numbers are those of the paper's tables and figures.
 _TITLES = {
     "glue": "GLUE (Table 1)",
-    "additional": "17 additional tasks (Table 2)",
+    "additional": "17 additional tasks (Table 2, Figure 3)",
     "tradeoff": "Score and trained parameters (Figures 1, 3 and 4)",
     "squad": "SQuAD v1.1 (Figure 5)",
     "ablation": "Layers without adapters (Figure 6)",
@@ -139,6 +139,11 @@ def _listing(title: str, listed: Iterable[Point], note: str = "") -> Table:
     return Table(title, header, rows, note)
 
 
+def _ranking(title: str, records: Iterable[Record]) -> Table:
+    ranked = sorted(points(records), key=lambda each: (each.first.task, -each.mean))
+    return _listing(f"{title}, best first", ranked)
+
+
 def _facts(experiment: str) -> list[Table]:
     facts = paper.FACTS.get(experiment, ())
     rows = [(each.what, _paper_score(each.score, "g")) for each in facts]
@@ -220,7 +225,8 @@ def _additional(records: Sequence[Record]) -> list[Block]:
     names = {method: "no BERT" if method == "no_bert" else method for method in methods}
     ours_first = [names[method] for method in columns]
     header = ["task", *ours_first, *(f"{PAPER}: {name}" for name in names.values())]
-    return [Table("Results", header, rows, _ADDITIONAL_NOTE)]
+    # The paper's Figure 3 has test scores; here only what was chosen has one.
+    return [Table("Results", header, rows, _ADDITIONAL_NOTE), *_tradeoff(records)]
 
 
 def _tradeoff(records: Sequence[Record]) -> list[Block]:
@@ -298,11 +304,14 @@ def _variants(records: Sequence[Record]) -> list[Block]:
     return [Table("Results", ("variant", *tasks, "mean"), rows, note)]
 
 
+def _squad(records: Sequence[Record]) -> list[Block]:
+    return [*_drawable(figures.by_parameters(records)), _ranking("All settings", records)]
+
+
 def _sweep(records: Sequence[Record]) -> list[Block]:
-    ranked = sorted(points(records), key=lambda each: (each.first.task, -each.mean))
     chart = figures.by_parameters(records)
     has_sizes = any(len(line.dots) > 1 for panel in chart.panels for line in panel.lines)
-    return [*(_drawable(chart) if has_sizes else []), _listing("All settings, best first", ranked)]
+    return [*(_drawable(chart) if has_sizes else []), _ranking("All settings", records)]
 
 
 def _baseline(records: Sequence[Record]) -> list[Block]:
@@ -326,10 +335,9 @@ def _baseline(records: Sequence[Record]) -> list[Block]:
         )
     header = ["task", "trials", "validation", "test", "module", "minutes", "seconds a trial"]
     note = "The best on the validation set, in percent; the seconds of a trial are a median."
-    ranked = sorted(points(records), key=lambda each: (each.first.task, -each.mean))
     return [
         Table("Results", (*header, f"{PAPER}: no BERT"), rows, note),
-        _listing("All designs, best first", ranked),
+        _ranking("All designs", records),
     ]
 
 
@@ -355,7 +363,7 @@ _CONTENTS: dict[str, Callable[[Sequence[Record]], list[Block]]] = {
     "glue": _glue,
     "additional": _additional,
     "tradeoff": _tradeoff,
-    "squad": lambda records: _drawable(figures.by_parameters(records)),
+    "squad": _squad,
     "ablation": lambda records: [],
     "init_scale": lambda records: _drawable(figures.init_scale(records)),
     "learning_rate": lambda records: _drawable(figures.learning_rate(records)),

@@ -252,6 +252,13 @@ def test_additional_shows_test_scores_of_what_is_best_on_validation(tmp_path):
     assert "no BERT" not in table["sms_spam"]
 
 
+def test_additional_shows_the_trade_off_on_the_validation_sets(tmp_path):
+    files = _write(tmp_path, "additional", _trials("sms_spam", "airline"))
+    rows = list(csv.DictReader(files["figure_tradeoff.csv"].splitlines()))
+    medians = {row["x"]: float(row["y"]) for row in rows if row["line"].endswith("50th percentile")}
+    assert medians == pytest.approx({"20000.0": -9.8, "80000.0": -9.2, "500000.0": -5.5})
+
+
 def test_a_model_without_bert_is_a_column_but_costs_no_bert(tmp_path):
     trials = [*_trials("sms_spam"), _trial("sms_spam", "no_bert", 0.9, 10, test=0.6)]
     trials[-1] = dataclasses.replace(trials[-1], total=10)
@@ -284,10 +291,15 @@ def test_variants_are_differences_to_the_papers_adapter(tmp_path):
 
 
 def test_squad_is_in_percent_already(tmp_path):
-    trials = [_trial("SQuAD v1.1", "full", 90.7)]
+    trials = [
+        _trial("SQuAD v1.1", "full", f1, learning_rate=rate)
+        for f1, rate in ((88.0, 1e-5), (90.7, 1e-4))
+    ]
     files = _write(tmp_path, "squad", trials)
     assert _table(files, "Chosen settings")["SQuAD v1.1"]["validation"] == "90.7"
     assert "full,,90.7,0.0" in files["figure_parameters.csv"]
+    rows = _Page(files["report.html"]).tables["All settings, best first"]
+    assert [row[5] for row in rows[1:]] == ["90.7", "88.0"]
 
 
 def test_a_sweep_lists_all_settings_best_first(tmp_path):

@@ -20,7 +20,8 @@ COUNTS = {
     "squad": {"full": 11, "top_k": 5 * 11, "adapters": 4 * 14},
     "ablation": {"adapters": 1},
     "init_scale": {"adapters": 24},
-    "learning_rate": {"full": 18, "adapters": 18},
+    # 6 rates; 2 numbers of epochs, adapters also 3 sizes; two more seeds for the best of each rate.
+    "learning_rate": {"full": 6 * 4, "adapters": 6 * 8},
     "size": {"adapters": 90},
     "variants": dict.fromkeys(
         (
