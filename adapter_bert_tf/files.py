@@ -7,6 +7,7 @@ is on this machine never needs TensorFlow.
 import contextlib
 import errno
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -155,6 +156,16 @@ def refuse_special(path: str) -> None:
         return  # Whoever opens it says why that fails. Remote folders have nothing special.
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise UserError(f"{path}: expected a file, not a pipe, socket or device")
+
+
+def file_digest(path: str) -> str:
+    """Returns the SHA-256 of a file."""
+    refuse_special(path)
+    try:
+        with open_bytes(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise file_error(path, error) from None
 
 
 def read_bytes(path: str, most: int = MOST_OF_DATA) -> bytes:

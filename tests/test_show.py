@@ -11,6 +11,7 @@ import pytest
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.experiment import about
+from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.records import COMPLETE, FAILED, Record, write_records
 from adapter_bert_tf.experiment.table import Experiment
 from adapter_bert_tf.pack.pack import read_pack, read_tensors
@@ -173,7 +174,8 @@ def test_runs_of_questions_and_of_other_learning_rates(tmp_path):
 
 
 def test_an_experiment(pack, tmp_path):
-    told = about.collect("sweep", Experiment("A sweep", (), "tiny", ()), "sweeps", ["--space=a b"])
+    identity = about.identify("sweep", Experiment("A sweep", (), "tiny", ()), Places(""))
+    told = about.collect(identity, "sweeps", ["--space=a b"])
     about.write(str(tmp_path), told)
     assert dict(_show(tmp_path))["trials"] == "none yet"
     shutil.copytree(pack, tmp_path / "trials/good/pack")

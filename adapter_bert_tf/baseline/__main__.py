@@ -59,7 +59,7 @@ def _main() -> None:
     task = str(places.values.get("name", "own files")) if own_files else find_task(values.task).name
     rows = places.values.pop("max_train_examples", None)
     experiment = Experiment(
-        "The baseline without BERT",
+        f"The baseline without BERT: {task}",
         (task,),
         "none",
         (Arm(NO_BERT, search=Search(space, values.trials, values.sampler)),),

@@ -55,7 +55,7 @@ class Engine:
 
     Args:
       folder: The output folder; trials of this machine are locked there.
-      name: Name of the experiment.
+      name: Name under which the storage keeps them.
       storage: URL of a database; by default a journal in the folder.
       pruner: Name of the pruner, if trials that do badly are to be ended early.
     """

@@ -1,6 +1,7 @@
 """What the programs that run experiments have in common: workers, resuming, the report."""
 
 import dataclasses
+import functools
 import os
 import signal
 import subprocess
@@ -62,8 +63,14 @@ class Job:
                 check_files(settings)
             checked.add(trial.task)
 
+    @functools.cached_property
+    def identity(self) -> dict[str, str]:
+        """What makes it another experiment."""
+        return about.identify(self.name, self.experiment, self.places)
+
     def make_folder(self) -> None:
-        """Makes the experiment's folder."""
+        """Makes the experiment's folder; refuses that of another one."""
+        about.refuse_other(self.places.folder, self.identity)
         try:
             os.makedirs(self.places.folder, exist_ok=True)
         except OSError as error:
@@ -72,7 +79,7 @@ class Job:
     def run(self, workers: int) -> None:
         """Does all trials, scores what was chosen, and writes the report."""
         # First of all, so that a report can be made at any time.
-        described = about.collect(self.name, self.experiment, self.program, sys.argv[1:])
+        described = about.collect(self.identity, self.program, sys.argv[1:])
         try:
             about.write(self.places.folder, described)
         except OSError as error:
@@ -97,7 +104,8 @@ class Job:
     def _engine(self):
         from adapter_bert_tf.experiment.engine import Engine
 
-        return Engine(self.places.folder, self.name, self.storage, self.pruner)
+        study = about.study_name(self.identity)
+        return Engine(self.places.folder, study, self.storage, self.pruner)
 
     def _start_workers(self, count: int) -> None:
         """Starts processes that share the machine, and waits for them."""

@@ -11,6 +11,7 @@ from adapter_bert_tf.data.records import LABELS, cached_records, check_labels, r
 from adapter_bert_tf.data.sources import RecordFiles, Source
 from adapter_bert_tf.data.task import DEV, TEST, TRAIN
 from adapter_bert_tf.errors import UserError, some
+from adapter_bert_tf.files import file_digest
 from adapter_bert_tf.heads.kinds import HEADS, NO_HEAD
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import Pack
@@ -19,7 +20,6 @@ from adapter_bert_tf.run.common import (
     check_export,
     check_rows,
     export,
-    file_digest,
     identify,
     make_model,
     padded_lengths,

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,8 +13,8 @@ from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import find_base, make_encoder
 from adapter_bert_tf.data.batches import bucket_lengths
 from adapter_bert_tf.encoder.adapter import AdapterConfig
-from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import absolute, is_folder, open_bytes
+from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import absolute, is_folder
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import NO_HEAD
 from adapter_bert_tf.pack.model import load_pack
@@ -232,12 +231,3 @@ def identify(settings: RunSettings, model: TaskModel, data: Mapping[str, str]) -
     if settings.pack is not None:
         digests["pack"] = read_pack(settings.pack).sha256
     return {**settings.identity(), "digests": digests}
-
-
-def file_digest(path: str) -> str:
-    """Returns the SHA-256 of a file."""
-    try:
-        with open_bytes(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise file_error(path, error) from None

@@ -12,6 +12,7 @@ import tensorflow as tf
 from adapter_bert_tf import options
 from adapter_bert_tf.data.batches import Batches, some_rows
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import file_digest
 from adapter_bert_tf.heads.span import SpanHead
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.run.common import (
@@ -19,7 +20,6 @@ from adapter_bert_tf.run.common import (
     check_export,
     check_rows,
     export,
-    file_digest,
     identify,
     make_model,
     padded_lengths,

@@ -92,6 +92,24 @@ def test_the_same_command_trains_nothing_again(swept, files):
     assert (swept / "trials.csv").read_text() == before
 
 
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ("--dev_file={train}", "data is dev_file=dev.csv"),
+        ("--bert=minilm", "base is "),
+        ("--deterministic=false", "settings of all trials is deterministic=True"),
+    ],
+)
+def test_the_folder_of_another_experiment_is_refused(swept, files, changed, told):
+    before = {path: path.read_bytes() for path in swept.iterdir() if path.is_file()}
+    given = [*files, changed.format(train=files[0].removeprefix("--train_file="))]
+    done = run_without_tensorflow(PROGRAM, "sweep", *given, *GRID, f"--output_dir={swept}")
+    assert done.returncode == 1
+    assert f"has trials of another experiment, whose {told}" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert before == {path: path.read_bytes() for path in swept.iterdir() if path.is_file()}
+
+
 @pytest.mark.slow
 def test_two_processes_give_the_numbers_of_one(swept, files, tmp_path):
     command = [sys.executable, "-m", PROGRAM, "sweep", *files, *GRID, "--workers=2"]

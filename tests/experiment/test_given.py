@@ -1,5 +1,6 @@
-from adapter_bert_tf.experiment.about import collect
+from adapter_bert_tf.experiment.about import identify
 from adapter_bert_tf.experiment.given import narrow
+from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.table import SMALL
 from adapter_bert_tf.experiment.trials import searches, to_trials
 
@@ -20,7 +21,7 @@ def test_several_values_of_a_shared_setting_are_tried():
 def test_a_report_names_the_settings_that_all_trials_have():
     def told(**given) -> str:
         experiment = narrow(SMALL["tradeoff"], given)
-        return collect("tradeoff", experiment, "program", [])["settings of all trials"]
+        return identify("tradeoff", experiment, Places(""))["settings of all trials"]
 
     assert told() == "num_train_epochs=3.0 max_train_examples=1500 train_batch_size=8"
     assert told(max_train_examples=(100,)) == (
