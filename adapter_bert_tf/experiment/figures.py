@@ -31,7 +31,7 @@ SIZES = {"adapters": "adapter_size", "top_k": "top_k"}
 _COLOURS = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _DASHES = ("-", "--", "-.", ":")
-_METHODS = ("adapters", "top_k", "full", "layer_norm", "head", "no_bert")
+METHODS = ("adapters", "top_k", "full", "layer_norm", "head", "no_bert")
 
 # Inches.
 _WIDTH, _HEIGHT, _LEGEND_ROW, _CELL, _LETTER = 3.6, 3.0, 0.22, 0.42, 0.08
@@ -137,6 +137,12 @@ def percent(task: str, value: float) -> float:
     return value if task.startswith("SQuAD") else 100 * value
 
 
+def sized(record: Record) -> tuple[str, str, Any]:
+    """Returns a trial's task, its method, and the size if the method has several."""
+    setting = SIZES.get(record.method)
+    return record.task, record.method, record.settings.get(setting) if setting else None
+
+
 class Spread(NamedTuple):
     """The differences to full fine-tuning over the tasks, for one size of a method.
 
@@ -159,7 +165,7 @@ def spreads(records: Sequence[Record]) -> list[Spread]:
     """Returns how far each size of each method is from full fine-tuning."""
     full = choose(_of(records, "full"), lambda each: each.task)
     found: dict[tuple[str, Any], list[tuple[int, float]]] = collections.defaultdict(list)
-    for (task, method, size), point in choose(_of(records, *SIZES), _sized).items():
+    for (task, method, size), point in choose(_of(records, *SIZES), sized).items():
         if task in full and point.first.trained is not None:
             difference = percent(task, point.mean - full[task].mean)
             found[method, size].append((point.first.trained, difference))
@@ -182,7 +188,7 @@ def tradeoff(records: Sequence[Record]) -> Chart:
             dots = tuple(Dot(s.trained, s.percentiles[i]) for s in found if s.method == method)
             name = f"{method}, {percentile}th percentile"
             dashes = {20: ":", 50: "-", 80: "--"}[percentile]
-            lines.append(Line(name, dots, _METHODS.index(method), dashes))
+            lines.append(Line(name, dots, METHODS.index(method), dashes))
     title = (
         "Scores on the validation sets minus those of full fine-tuning, over the tasks: the best "
         "model of each task and size."
@@ -193,11 +199,11 @@ def tradeoff(records: Sequence[Record]) -> Chart:
 
 def by_parameters(records: Sequence[Record]) -> Chart:
     """Draws the paper's Figures 4 and 5: a panel a task, full fine-tuning as a level."""
-    best = choose(_of(records, *_METHODS), _sized)
+    best = choose(_of(records, *METHODS), sized)
     panels = []
     for task in _tasks(records):
         lines = []
-        for method in _METHODS:
+        for method in METHODS:
             chosen = [best[key] for key in best if key[:2] == (task, method)]
             dots = (_dot(each, each.first.trained) for each in chosen)
             lines.append(_method_line(method, [dot for dot in dots if dot.x is not None]))
@@ -267,11 +273,6 @@ def _tasks(records: Iterable[Record]) -> list[str]:
     return list(dict.fromkeys(each.task for each in records))
 
 
-def _sized(record: Record) -> tuple[str, str, Any]:
-    setting = SIZES.get(record.method)
-    return record.task, record.method, record.settings.get(setting) if setting else None
-
-
 def _dot(point: Point, x: float | None) -> Dot:
     task = point.first.task
     return Dot(x, percent(task, point.mean), percent(task, point.error))
@@ -284,7 +285,7 @@ def _method_line(method: str, dots: Sequence[Dot]) -> Line:
 
 
 def _line(method: str, dots: Iterable[Dot], dashes: str = "-") -> Line:
-    look = _METHODS.index(method) if method in _METHODS else len(_METHODS)
+    look = METHODS.index(method) if method in METHODS else len(METHODS)
     return Line(method, tuple(sorted(dots)), look, dashes)
 
 

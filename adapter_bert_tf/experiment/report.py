@@ -244,7 +244,37 @@ def _tradeoff(records: Sequence[Record]) -> list[Block]:
     header = ("method", "size or k", "tasks", "trained", *names)
     note = "Differences to full fine-tuning over the tasks, in points, on the validation sets."
     charts = _drawable(figures.tradeoff(records), figures.by_parameters(records))
-    return [*charts[:1], Table("Differences to full fine-tuning", header, rows, note), *charts[1:]]
+    differences = Table("Differences to full fine-tuning", header, rows, note)
+    return [_scores(records), *charts[:1], differences, *charts[1:]]
+
+
+def _scores(records: Sequence[Record]) -> Table:
+    """Returns the best score of each task, for each size of each method."""
+    known = [each for each in records if each.method in figures.METHODS]
+    best = choose(known, lambda each: (*figures.sized(each)[1:], each.task))
+    tasks = list(dict.fromkeys(task for *_, task in best))
+    rows = []
+    for method, size in sorted({key[:2] for key in best}, key=_by_method):
+        found = {task: best.get((method, size, task)) for task in tasks}
+        trained = [each.first.trained for each in found.values() if each and each.first.trained]
+        rows.append(
+            (
+                method,
+                _NONE if size is None else str(size),
+                f"{statistics.fmean(trained):,.0f}" if trained else _NONE,
+                *(_score(task, each.values) if each else _NONE for task, each in found.items()),
+            )
+        )
+    metrics = {point.first.task: point.first.metric for point in best.values()}
+    names = (f"{task} ({metrics[task]})" for task in tasks)
+    note = "Best of all other settings on the validation set, in percent."
+    return Table("Scores", ("method", "size or k", "trained", *names), rows, note)
+
+
+def _by_method(key: tuple[str, Any]) -> tuple:
+    """Sorts methods as figures do, and their sizes from the largest down."""
+    method, size = key
+    return figures.METHODS.index(method), -(size or 0)
 
 
 def _size(records: Sequence[Record]) -> list[Block]:
@@ -305,7 +335,8 @@ def _variants(records: Sequence[Record]) -> list[Block]:
 
 
 def _squad(records: Sequence[Record]) -> list[Block]:
-    return [*_drawable(figures.by_parameters(records)), _ranking("All settings", records)]
+    chart = _drawable(figures.by_parameters(records))
+    return [_scores(records), *chart, _ranking("All settings", records)]
 
 
 def _sweep(records: Sequence[Record]) -> list[Block]:

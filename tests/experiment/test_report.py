@@ -5,6 +5,7 @@ import dataclasses
 import html.parser
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -14,18 +15,22 @@ import pytest
 
 from adapter_bert_tf.data.additional import ADDITIONAL
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.experiment import paper
+from adapter_bert_tf.experiment import about, paper
 from adapter_bert_tf.experiment.records import (
     ABLATION,
     COMPLETE,
     FAILED,
     PRUNED,
     RUNNING,
+    TRIALS,
     WAITING,
     Record,
     write_records,
 )
 from adapter_bert_tf.experiment.report import write_report
+
+ROOT = pathlib.Path(__file__).parents[2]
+DOCS = sorted(path.parent for path in ROOT.glob("docs/experiments/**/about.json"))
 
 EXPERIMENTS = (
     "glue",
@@ -259,6 +264,18 @@ def test_additional_shows_the_trade_off_on_the_validation_sets(tmp_path):
     assert medians == pytest.approx({"20000.0": -9.8, "80000.0": -9.2, "500000.0": -5.5})
 
 
+def test_scores_by_size_and_task(tmp_path):
+    files = _write(tmp_path, "tradeoff", _trials("CoLA", "RTE"))
+    header, *rows = _Page(files["report.html"]).tables["Scores"]
+    assert header[3:] == ["CoLA (accuracy)", "RTE (accuracy)"]
+    assert [row[:4] for row in rows] == [
+        ["adapters", "8", "80,000", "71.3 ± 0.5"],
+        ["adapters", "2", "20,000", "70.7 ± 0.5"],
+        ["top_k", "1", "500,000", "75.0 ± 0.0"],
+        ["full", NONE, "1,000,000", "80.5 ± 0.5"],
+    ]
+
+
 def test_a_model_without_bert_is_a_column_but_costs_no_bert(tmp_path):
     trials = [*_trials("sms_spam"), _trial("sms_spam", "no_bert", 0.9, 10, test=0.6)]
     trials[-1] = dataclasses.replace(trials[-1], total=10)
@@ -333,6 +350,21 @@ def test_the_papers_tables_are_whole():
         scores = [row[method].mean for row in paper.ADDITIONAL.values()]
         # Both are rounded to a tenth.
         assert statistics.fmean(scores) == pytest.approx(mean, abs=0.1)
+
+
+@pytest.mark.parametrize("kept", DOCS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_reports_of_docs_are_what_their_tables_make(tmp_path, kept):
+    for name in (TRIALS, ABLATION, about.ABOUT):
+        if (kept / name).exists():
+            shutil.copy(kept / name, tmp_path)
+    described = about.read(str(tmp_path))
+    write_report(str(tmp_path), described["experiment"], described)
+    # Another matplotlib may draw the same points a little differently.
+    for made in [*tmp_path.glob("*.md"), *tmp_path.glob("*.csv")]:
+        assert made.read_text() == (kept / made.name).read_text(), made.name
+    assert {path.name for path in tmp_path.glob("*.svg")} == {
+        path.name for path in kept.glob("*.svg")
+    }
 
 
 def test_it_takes_no_tensorflow(tmp_path):
