@@ -1,6 +1,7 @@
 """The exception for mistakes that a user can correct, and helpers to word its message."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Collection, Iterator
 
@@ -8,6 +9,8 @@ from absl import logging
 
 # Characters of a message. Names from files and flags may have any number of them.
 _LONGEST = 900
+# What is wrong with a disk and not with a path.
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 class UserError(ValueError):
@@ -23,10 +26,17 @@ class UserError(ValueError):
         super().__init__(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…")
 
 
-def file_error(path: str | os.PathLike, error: OSError) -> UserError:
-    """Turns an error of the operating system into a `UserError` that names the file."""
-    reason = os.strerror(error.errno) if error.errno else first_line(error)
-    return UserError(f"{os.fspath(path)}: {reason}")
+class DiskError(UserError):
+    """A disk that is full, damaged or read-only: the next file would fare no better."""
+
+
+def file_error(path: str | os.PathLike, error: Exception) -> UserError:
+    """Turns an error of the operating system or of TensorFlow into one that names the file."""
+    number = getattr(error, "errno", None)
+    reason = os.strerror(number) if number else first_line(error)
+    # TensorFlow's errors have the system's words, but not its number.
+    is_of_disk = any(os.strerror(each) in reason for each in _OF_DISKS)
+    return (DiskError if is_of_disk else UserError)(f"{os.fspath(path)}: {reason}")
 
 
 def first_line(error: BaseException) -> str:

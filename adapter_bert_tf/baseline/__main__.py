@@ -77,7 +77,7 @@ def _main() -> None:
     print(f"{task}: {values.trials} trials, {values.sampler}", *describe(space), sep="\n")
     if values.dry_run:
         return
-    job.run(values.workers)
+    job.run(values.workers, values.retry_failed)
     _keep_best(values.output_dir)
 
 

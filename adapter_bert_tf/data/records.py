@@ -95,10 +95,8 @@ def write_serialized(path: str, batches: Iterable[np.ndarray], total: int, title
                     writer.write(record)
                 progress.add(len(batch))
             writer.flush()
-    except OSError as error:
+    except (OSError, tf.errors.OpError) as error:
         raise file_error(path, error) from None
-    except tf.errors.OpError as error:
-        raise UserError(f"{path}: {error.message}") from None
 
 
 def serialize(features: dict[str, tf.RaggedTensor]) -> tf.Tensor:

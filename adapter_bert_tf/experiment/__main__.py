@@ -48,7 +48,7 @@ def _main(name: str) -> None:
         hours = estimate_seconds(experiment, measure()) / 3600
         print(f"about {hours:,.1f} hours of training on this machine, one trial after another")
         return
-    job.run(values.workers)
+    job.run(values.workers, values.retry_failed)
 
 
 def main() -> None:

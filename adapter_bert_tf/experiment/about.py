@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from adapter_bert_tf.files import exists, file_digest, read_json_object, write_a
 ABOUT = "about.json"
 # Flags about files that change no result.
 _NO_DATA = ("cache_dir",)
+_PASSWORD = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 
 
 def identify(name: str, experiment: Experiment, places: Places) -> dict[str, str]:
@@ -72,11 +74,16 @@ def collect(identity: Mapping[str, str], program: str, arguments: Sequence[str])
     """Returns the experiment, the command, the machine and the commit."""
     return {
         **identity,
-        "command": shlex.join(["python", "-m", program, *arguments]),
+        "command": without_password(shlex.join(["python", "-m", program, *arguments])),
         "machine": f"{_processor()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "commit": _commit(),
     }
+
+
+def without_password(text: str) -> str:
+    """Returns a text whose URLs have no passwords."""
+    return _PASSWORD.sub(r"\1:***@", text)
 
 
 def write(folder: str, about: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from adapter_bert_tf import internals
 from adapter_bert_tf.baseline.space import Design
+from adapter_bert_tf.experiment.pruning import is_worse
 from adapter_bert_tf.experiment.records import (
     COMPLETE,
     FAILED,
@@ -28,7 +29,13 @@ from adapter_bert_tf.experiment.records import (
     Record,
 )
 from adapter_bert_tf.experiment.sampling import propose, to_distributions
-from adapter_bert_tf.experiment.storage import HEARTBEAT, JOURNAL, open_storage, told
+from adapter_bert_tf.experiment.storage import (
+    HEARTBEAT,
+    JOURNAL,
+    MOST_RETRIES,
+    open_storage,
+    told,
+)
 from adapter_bert_tf.experiment.table import Search
 from adapter_bert_tf.experiment.trials import Trial
 
@@ -43,11 +50,11 @@ _STATES = {
 # Proposals of a search until all of its designs count as tried.
 _PROPOSALS = 50
 _TRIAL, _DIGEST, _REASON, _SUPERSEDED = "trial", "digest", "reason", "superseded"
-
-PRUNERS: dict[str, type[optuna.pruners.BasePruner]] = {
-    "median": optuna.pruners.MedianPruner,
-    "hyperband": optuna.pruners.HyperbandPruner,
-}
+# How often a trial was put back because its worker died; Optuna's own name of it in a database.
+_DEATHS, _RETRIES = "deaths", "retry_history"
+# In the name of a study's attribute, before the number of a trial that was let be done again.
+_AGAIN = "done again: "
+_DIED = f"its worker died {MOST_RETRIES + 1} times: it may need more memory than there is"
 
 
 class Engine:
@@ -74,9 +81,8 @@ class Engine:
                 study_name=name,
                 direction="maximize",
                 load_if_exists=True,
-                pruner=PRUNERS[pruner]() if pruner else optuna.pruners.NopPruner(),
             )
-        self._name = storage
+        self._name, self._pruner = storage, pruner
 
     def add(self, trials: Iterable[Trial]) -> None:
         """Adds trials that are not there yet."""
@@ -118,8 +124,10 @@ class Engine:
         trial: Trial,
         values: dict[str, Any] | None = None,
         distributions: dict[str, optuna.distributions.BaseDistribution] | None = None,
+        deaths: int = 0,
     ) -> None:
         attributes = {
+            _DEATHS: deaths,
             _TRIAL: trial.to_json(),
             _DIGEST: trial.digest,
             # For people: what a dashboard shows.
@@ -149,7 +157,10 @@ class Engine:
         if lock is None:
             return None
         # The lock comes first: whoever sees a running trial without one knows that it is dead.
+        # In a database that is the sign of life: a trial without any would never count as dead.
         try:
+            if isinstance(self._storage, RDBStorage):
+                self._storage.record_heartbeat(internals.trial_id(frozen))
             taken = self._storage.set_trial_state_values(
                 internals.trial_id(frozen), TrialState.RUNNING
             )
@@ -182,28 +193,61 @@ class Engine:
             if frozen.state == TrialState.RUNNING:
                 lock = self._lock(frozen.user_attrs[_DIGEST])
                 if lock is not None:
-                    self._put_back(frozen)
+                    self._count_death(frozen)
                     lock.close()
 
-    def _put_back(self, frozen: FrozenTrial) -> None:
+    def _count_death(self, frozen: FrozenTrial) -> None:
+        """Puts a trial back whose worker died, unless that happens again and again."""
+        deaths = frozen.user_attrs.get(_DEATHS, 0) + 1
+        if deaths <= MOST_RETRIES:
+            self._put_back(frozen, deaths)
+            return
+        with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
+            number = internals.trial_id(frozen)
+            self._storage.set_trial_user_attr(number, _REASON, _DIED)
+            self._storage.set_trial_state_values(number, TrialState.FAIL)
+
+    def _put_back(self, frozen: FrozenTrial, deaths: int = 0) -> None:
         """Adds the trial again, as Optuna lets none go from running to waiting."""
         with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
             self._supersede(frozen)
             trial = Trial.from_json(frozen.user_attrs[_TRIAL])
-            self._add(trial, frozen.params, frozen.distributions)
+            self._add(trial, frozen.params, frozen.distributions, deaths)
 
     def _all(self) -> list[FrozenTrial]:
         """Returns all trials, without those that others have taken the place of."""
+        again = {name for name in self._study.user_attrs if name.startswith(_AGAIN)}
         return [
             each
             for each in self._study.get_trials(deepcopy=False)
-            if not each.user_attrs.get(_SUPERSEDED) and not self._was_retried(each)
+            if not each.user_attrs.get(_SUPERSEDED)
+            and not self._was_retried(each)
+            and f"{_AGAIN}{each.number}" not in again
         ]
 
     def _was_retried(self, frozen: FrozenTrial) -> bool:
         """Whether the database has put a trial back: what failed without a reason has died."""
         is_dead = frozen.state == TrialState.FAIL and _REASON not in frozen.user_attrs
-        return is_dead and not self._is_journal
+        retries = len(frozen.system_attrs.get(_RETRIES, ()))
+        return is_dead and not self._is_journal and retries < MOST_RETRIES
+
+    def _like(self, trial: Trial) -> list[FrozenTrial]:
+        """Returns the trials of the same task and method: others are no measure for one."""
+        found = []
+        for each in self._study.get_trials(deepcopy=False):
+            other = Trial.from_json(each.user_attrs[_TRIAL])
+            if (other.task, other.method) == (trial.task, trial.method):
+                found.append(each)
+        return found
+
+    def retry_failed(self) -> None:
+        """Lets trials that failed be done again."""
+        with told(self._name), self._locked("add"):
+            for frozen in self._all():
+                if frozen.state == TrialState.FAIL:
+                    self._study.set_user_attr(f"{_AGAIN}{frozen.number}", True)
+                    trial = Trial.from_json(frozen.user_attrs[_TRIAL])
+                    self._add(trial, frozen.params, frozen.distributions)
 
     def records(self) -> list[Record]:
         """Returns what has become of each trial, each of them once."""
@@ -242,7 +286,10 @@ class Engine:
 
 
 class Claim:
-    """A trial that this worker does. Ends with `complete`, `fail`, `prune` or `put_back`."""
+    """A trial that this worker does. Ends with `complete`, `fail`, `prune` or `put_back`.
+
+    All of them, and `report`, raise `TakenError` if others have taken the trial.
+    """
 
     def __init__(self, engine: Engine, frozen: FrozenTrial, lock: IO):
         self._engine, self._frozen, self._lock = engine, frozen, lock
@@ -261,10 +308,12 @@ class Claim:
 
     def report(self, epoch: int, value: float) -> bool:
         """Keeps the value of an epoch; returns whether the pruner would end the trial."""
-        trial = optuna.trial.Trial(self._engine._study, internals.trial_id(self._frozen))
-        with told(self._engine._name):
-            trial.report(value, epoch)
-            return trial.should_prune()
+        engine, number = self._engine, internals.trial_id(self._frozen)
+        with told(engine._name):
+            engine._storage.set_trial_intermediate_value(number, epoch, value)
+            if engine._pruner is None:
+                return False
+            return is_worse(engine._pruner, engine._storage, engine._like(self.trial), number)
 
     def complete(self, value: float, **more: Any) -> None:
         """Keeps the result."""
@@ -281,18 +330,16 @@ class Claim:
     def put_back(self) -> None:
         """Leaves the trial to another worker."""
         self._over.set()
-        with told(self._engine._name):
+        with contextlib.closing(self._lock), told(self._engine._name):
             self._engine._put_back(self._frozen)
-        self._lock.close()
 
     def _end(self, state: TrialState, value: float | None, more: dict[str, Any]) -> None:
         self._over.set()
         storage, number = self._engine._storage, internals.trial_id(self._frozen)
-        with told(self._engine._name):
+        with contextlib.closing(self._lock), told(self._engine._name):
             for name, each in more.items():
                 storage.set_trial_user_attr(number, name, each)
             storage.set_trial_state_values(number, state, None if value is None else [value])
-        self._lock.close()
 
 
 _RESULTS = ("metric", "trained", "total", "steps", "seconds", "reason", "folder")
@@ -301,6 +348,8 @@ _RESULTS = ("metric", "trained", "total", "steps", "seconds", "reason", "folder"
 def _to_record(frozen: FrozenTrial, test: float | None) -> Record:
     trial = Trial.from_json(frozen.user_attrs[_TRIAL])
     results = {name: frozen.user_attrs[name] for name in _RESULTS if name in frozen.user_attrs}
+    if frozen.state == TrialState.FAIL:
+        results.setdefault(_REASON, _DIED)
     return Record(
         task=trial.task,
         method=trial.method,

@@ -7,6 +7,7 @@ from typing import Any
 
 from adapter_bert_tf.data.sources import find_task, task_key
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.experiment.records import Record
 from adapter_bert_tf.experiment.table import NO_BERT, SQUAD
 from adapter_bert_tf.experiment.trials import Trial
 from adapter_bert_tf.run.settings import (
@@ -38,6 +39,14 @@ class Places:
         """Returns the folder of a trial's run."""
         name = "".join(c if c.isalnum() else "-" for c in f"{trial.task}-{trial.method}".lower())
         return os.path.join(self.folder, "trials", f"{name}-{trial.digest}")
+
+    def relative(self, path: str) -> str:
+        """Returns how a folder is found from the output folder, wherever that is or will be."""
+        return os.path.relpath(path, self.folder)
+
+    def pack(self, record: Record) -> str:
+        """Returns the folder of the task pack of a trial that is complete."""
+        return os.path.join(self.folder, record.folder, "pack")
 
     def settings(self, trial: Trial) -> RunSettings:
         """Returns the settings of a trial's run."""

@@ -28,6 +28,7 @@ def define_own_flags() -> None:
     flags.DEFINE_string("storage", None, "Experiment: a database that many machines share.")
     flags.DEFINE_integer("workers", 1, "Experiment: processes on this machine.", lower_bound=1)
     flags.DEFINE_enum("pruner", None, ["median", "hyperband"], "Experiment: end bad trials early.")
+    flags.DEFINE_boolean("retry_failed", False, "Experiment: do trials again that have failed.")
     flags.DEFINE_boolean("is_worker", False, "Worker: leaves the report to others.")
 
 
@@ -76,7 +77,7 @@ class Job:
         except OSError as error:
             raise file_error(self.places.folder, error) from None
 
-    def run(self, workers: int) -> None:
+    def run(self, workers: int, retry_failed: bool = False) -> None:
         """Does all trials, scores what was chosen, and writes the report."""
         # First of all, so that a report can be made at any time.
         described = about.collect(self.identity, self.program, sys.argv[1:])
@@ -84,6 +85,8 @@ class Job:
             about.write(self.places.folder, described)
         except OSError as error:
             raise file_error(self.places.folder, error) from None
+        if retry_failed:
+            self._engine().retry_failed()
         if workers > 1:
             self._start_workers(workers)
         else:

@@ -34,7 +34,7 @@ class Record:
       steps: Steps of the training.
       seconds: How long it took.
       reason: Why it failed.
-      folder: The folder of the run.
+      folder: The folder of the run, as seen from the experiment's.
     """
 
     task: str
@@ -82,8 +82,6 @@ def write_records(folder: str, records: Sequence[Record]) -> None:
     writer.writerow(names)
     for record in records:
         row = {**vars(record), "settings": json.dumps(record.settings, sort_keys=True)}
-        # So that the table can be read elsewhere, too.
-        row["folder"] = record.folder and os.path.relpath(record.folder, folder)
         writer.writerow(["" if row[name] is None else row[name] for name in names])
     write_atomically(os.path.join(folder, TRIALS), text.getvalue().encode())
 

@@ -67,9 +67,10 @@ def choose(
 ) -> dict[Any, Point]:
     """Returns the best point for each value of `key`, by the mean validation value alone.
 
-    Of points with different numbers of seeds, only those with the most are compared: a single
-    lucky seed must not win against the mean of three. Equal ones are decided by their settings, so
-    that the choice does not depend on the order in which trials were finished.
+    Of points with different numbers of seeds, only those are compared that have more than half of
+    the most: a single lucky seed must not win against the mean of three, but a seed that failed
+    does not take out the other four. Equal ones are decided by their settings, so that the choice
+    does not depend on the order in which trials were finished.
     """
     groups: dict[Any, list[Point]] = collections.defaultdict(list)
     for point in points(records):
@@ -79,7 +80,7 @@ def choose(
 
 def _best(group: list[Point]) -> Point:
     most = max(len(each.records) for each in group)
-    compared = [each for each in group if len(each.records) == most]
+    compared = [each for each in group if len(each.records) > most / 2]
     return max(compared, key=lambda each: (each.mean, _text(each)))
 
 

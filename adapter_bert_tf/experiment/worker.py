@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import functools
+import math
 import os
 import shutil
 import statistics
@@ -10,12 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+import tf_keras
 
 from adapter_bert_tf import internals
+from adapter_bert_tf.base.base import Base, Tensors
+from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.baseline.space import Design
 from adapter_bert_tf.data.task import DEV, TEST
 from adapter_bert_tf.encoder import fast
-from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.errors import DiskError, UserError, file_error, first_line
 from adapter_bert_tf.experiment.ablation import Span, ablate, write_ablation
 from adapter_bert_tf.experiment.engine import Claim, Engine
 from adapter_bert_tf.experiment.places import Places
@@ -28,14 +33,14 @@ from adapter_bert_tf.experiment.records import (
     write_records,
 )
 from adapter_bert_tf.experiment.select import choose
-from adapter_bert_tf.experiment.storage import LostStorageError
+from adapter_bert_tf.experiment.storage import LostStorageError, TakenError
 from adapter_bert_tf.experiment.table import NO_BERT, Experiment
 from adapter_bert_tf.experiment.trials import Trial, count_trials, searches, to_trials
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
 from adapter_bert_tf.run.baseline import TextsOfTasks, run_baseline
 from adapter_bert_tf.run.classifier import read_dev, run_classifier
-from adapter_bert_tf.run.common import build_model, make_model
+from adapter_bert_tf.run.common import base_arguments, build_model
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.settings import ClassifierSettings, RunSettings, make_settings
 from adapter_bert_tf.run.source import find_source, split_names
@@ -48,8 +53,6 @@ _LOG = "log.txt"
 _PAUSE = 2
 # Models that are kept for trials of the same design.
 _KEPT = 3
-# What TensorFlow raises where a trial is too large for the machine.
-_TOO_LARGE = (tf.errors.ResourceExhaustedError, MemoryError)
 
 
 class StoppedError(Exception):
@@ -69,6 +72,7 @@ class Models:
 
     def __init__(self):
         self._models: dict[str, TaskModel] = {}
+        self._bases: dict[tuple, Base] = {}
 
     def __call__(
         self,
@@ -81,11 +85,12 @@ class Models:
         if fast.is_on() and strategy.num_replicas_in_sync == 1:
             # All dropouts have generators of their own: TensorFlow need not be seeded.
             internals.seed_keras(settings.seed)
-            fresh = build_model(settings, kind, labels, strategy)
         else:
-            fresh = make_model(settings, kind, labels, strategy)
+            tf_keras.utils.set_random_seed(settings.seed)
+        fresh = build_model(settings, kind, labels, strategy, self._find_base)
         head = fresh.head.kind, fresh.head.settings()
-        key = repr((settings.bert, settings.adapter, settings.devices, fresh.tuning, head))
+        base = base_arguments(settings)
+        key = repr((base, settings.adapter, settings.devices, fresh.tuning, head))
         model = self._models.pop(key, fresh)
         if model is not fresh:
             model.restart(fresh)
@@ -93,6 +98,18 @@ class Models:
         for old in list(self._models)[:-_KEPT]:
             del self._models[old]
         return model
+
+    def _find_base(self, *arguments: Any) -> Base:
+        """Finds a base, which is read and makes its tokenizer once for all trials."""
+        if arguments not in self._bases:
+            base = find_base(*arguments)
+            self._bases = {arguments: dataclasses.replace(base, read=_read_once(base))}
+        return self._bases[arguments]
+
+
+def _read_once(base: Base) -> Callable[[], Tensors]:
+    tensors = functools.cache(lambda: list(base.read()))
+    return lambda: iter(tensors())
 
 
 def work(experiment: Experiment, engine: Engine, places: Places) -> None:
@@ -106,14 +123,22 @@ def work(experiment: Experiment, engine: Engine, places: Places) -> None:
         claim = engine.claim()
         if claim is not None:
             print(_progress(experiment, records), end=" ")
-            _do(claim, places, models, texts)
+            try:
+                _do(claim, places, models, texts)
+            except TakenError:
+                print("  was silent for too long: others do it again", flush=True)
             records = engine.records()
             write_records(places.folder, records)
-            _drop_worse(records, claim.trial)
-        elif all(each.state not in (WAITING, RUNNING) for each in engine.records()):
+            _drop_worse(places, records, claim.trial)
+        # What others have ended in between may ask for more trials: those of `records` may not.
+        elif _are_over(records) and _are_over(engine.records()):
             break
         else:
             time.sleep(_PAUSE)
+
+
+def _are_over(records: list[Record]) -> bool:
+    return all(each.state not in (WAITING, RUNNING) for each in records)
 
 
 def _progress(experiment: Experiment, records: list[Record]) -> str:
@@ -142,19 +167,30 @@ def _do(claim: Claim, places: Places, models: Models, texts: TextsOfTasks) -> No
         raise
     except LostStorageError:
         raise
-    except OSError as error:  # A full disk, for one: the next trial would not fare better.
-        claim.put_back()
-        raise UserError(f"{folder}: {error.strerror or first_line(error)}") from None
-    except (UserError, *_TOO_LARGE) as error:
-        reason = first_line(error)
-        print(f"  failed: {reason}", flush=True)
-        claim.fail(reason)
+    except (OSError, DiskError, tf.errors.OpError) as error:
+        told = error if isinstance(error, UserError) else file_error(folder, error)
+        if isinstance(error, tf.errors.OpError) and not isinstance(told, DiskError):
+            _fail(claim, error)
+        else:  # The next trial would not fare better.
+            claim.put_back()
+            raise told from None
+    except (UserError, MemoryError) as error:
+        _fail(claim, error)
     else:
+        if not math.isfinite(results["value"]):
+            _fail(claim, UserError(f"{results['metric']} is {results['value']}"))
+            return
         print(f"  {results['metric']} {results['value']:.4f}", flush=True)
-        claim.complete(results.pop("value"), folder=folder, **results)
+        claim.complete(results.pop("value"), folder=places.relative(folder), **results)
 
 
-def _drop_worse(records: list[Record], trial: Trial) -> None:
+def _fail(claim: Claim, error: Exception) -> None:
+    reason = first_line(error)
+    print(f"  failed: {reason}", flush=True)
+    claim.fail(reason)
+
+
+def _drop_worse(places: Places, records: list[Record], trial: Trial) -> None:
     """Removes the packs of a search that are not the best: there may be thousands of them."""
     if trial.method != NO_BERT:
         return
@@ -162,7 +198,7 @@ def _drop_worse(records: list[Record], trial: Trial) -> None:
     for best in choose(of_search).values():
         for record in of_search:
             if record.is_complete and record is not best.first:
-                shutil.rmtree(os.path.join(record.folder, "pack"), ignore_errors=True)
+                shutil.rmtree(places.pack(record), ignore_errors=True)
 
 
 def _run(
@@ -211,16 +247,24 @@ def score_tests(experiment: Experiment, engine: Engine, places: Places) -> None:
         return
     for point in choose(engine.records()).values():
         for record in point.records:
-            if record.test is None:
+            if record.test is None and _is_here(record, places):
                 print(f"{record.task} {record.method} seed={record.seed}: test", flush=True)
                 value = _test(record, places)
                 if value is not None:
                     engine.note_test(record, value)
 
 
+def _is_here(record: Record, places: Places) -> bool:
+    """Whether a trial's pack is on this machine: others may have folders of their own."""
+    is_here = os.path.isdir(places.pack(record))
+    if not is_here:
+        print(f"{places.pack(record)}: not on this machine, so what it gives is left to others")
+    return is_here
+
+
 def _test(record: Record, places: Places) -> float | None:
     """Returns a trial's score on its test set; None if that has no labels."""
-    task = load_task(os.path.join(record.folder, "pack"))
+    task = load_task(places.pack(record))
     values = places.of_task(record.task)
     own = values.pop("test_file", None)
     split, asked = TEST, {"do_predict": True}
@@ -228,7 +272,8 @@ def _test(record: Record, places: Places) -> float | None:
         # The test set of a run is only predicted, so this one is read as a set to evaluate on.
         split, asked = DEV, {"do_eval": True}
         values |= {"dev_file": own, "train_file": None}
-    settings = make_settings(ClassifierSettings, {**values, **asked, "output_dir": record.folder})
+    values |= {**asked, "output_dir": os.path.dirname(places.pack(record))}
+    settings = make_settings(ClassifierSettings, values)
     try:
         source = find_source(settings, task.head.kind, task.labels)
         read = source.read(split_names(settings, source, split)[0])
@@ -252,8 +297,9 @@ def keep_best(folder: str, place: str) -> bool:
       False if all trials have failed.
     """
     for point in choose(read_records(folder)).values():
-        record = point.first
-        found = os.path.join(folder, record.folder, "pack")
+        record, found = point.first, Places(folder).pack(point.first)
+        if not os.path.isdir(found):
+            raise UserError(f"{found}: the best one was trained elsewhere, and is kept there")
         pack = read_pack(found)
         tested = {} if record.test is None else {f"test_{record.metric}": record.test}
         kept = dataclasses.replace(pack, metrics={**pack.metrics, **tested})
@@ -267,10 +313,13 @@ def ablate_all(experiment: Experiment, engine: Engine, places: Places) -> None:
     spans: list[Span] = []
     for point in choose(engine.records()).values():
         record = point.first
+        if not _is_here(record, places):
+            continue
         print(f"{record.task}: spans of layers without adapters", flush=True)
-        values = {**places.of_task(record.task), "output_dir": record.folder, "do_eval": True}
+        folder = os.path.dirname(places.pack(record))
+        values = {**places.of_task(record.task), "output_dir": folder, "do_eval": True}
         settings = make_settings(ClassifierSettings, {**values, "bert": experiment.bert})
         batches = read_dev(settings)
-        task = load_task(os.path.join(record.folder, "pack"))
+        task = load_task(places.pack(record))
         spans += ablate(task, batches, record.metric)
     write_ablation(places.folder, spans)

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.base.checkpoint import UNREADABLE
-from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import list_folder, make_folders, remove
 from adapter_bert_tf.run.folder import RunFolder
 from adapter_bert_tf.run.workers import Workers
@@ -93,7 +93,7 @@ class Checkpoint:
             make_folders(self._folder.checkpoints)
             self._tracked.write(os.path.join(self._folder.checkpoints, name))
         except (tf.errors.OpError, OSError) as error:
-            raise UserError(f"{self._folder.checkpoints}: {first_line(error)}") from None
+            raise file_error(self._folder.checkpoints, error) from None
         self._kept = [*self._kept, name][-_KEPT:]
         self._remove_all_but(self._kept)
 

@@ -141,17 +141,21 @@ def make_model(
     return build_model(settings, kind, labels, strategy)
 
 
+def base_arguments(settings: RunSettings) -> tuple[str, str | None, str | None, bool | None]:
+    """Returns what says which base it is, as `find_base` takes it."""
+    return settings.bert, settings.bert_config_file, settings.vocab_file, settings.do_lower_case
+
+
 def build_model(
     settings: RunSettings,
     kind: type[Head],
     labels: tuple[str, ...],
     strategy: tf.distribute.Strategy,
+    find: Callable[..., Base] = find_base,
 ) -> TaskModel:
-    """Does what `make_model` does where all is seeded."""
+    """Does what `make_model` does where all is seeded; `find` finds the base."""
     with strategy.scope():
-        base = find_base(
-            settings.bert, settings.bert_config_file, settings.vocab_file, settings.do_lower_case
-        )
+        base = find(*base_arguments(settings))
         encoder = make_encoder(base, _new_adapters(settings, base))
         head = kind.make(labels, encoder.base.config.output_dropout)
         model = TaskModel(encoder, head, settings.tuning)
@@ -203,9 +207,7 @@ def export(task: Task, settings: RunSettings, folder: RunFolder) -> None:
     """Exports the task pack for TF Serving, if the settings say where to."""
     if not settings.export_dir or not folder.is_written:
         return
-    base = find_base(
-        settings.bert, settings.bert_config_file, settings.vocab_file, settings.do_lower_case
-    )
+    base = find_base(*base_arguments(settings))
     pack = folder.pack if settings.do_train or not settings.pack else settings.pack
     theirs = read_pack(pack).inputs
     for name, value in task.settings.items():
