@@ -1,4 +1,5 @@
 import collections
+import dataclasses
 import multiprocessing
 import os
 import signal
@@ -8,7 +9,15 @@ import pytest
 
 from adapter_bert_tf import UserError
 from adapter_bert_tf.baseline.space import SPACE, Design
-from adapter_bert_tf.experiment.engine import Engine
+from adapter_bert_tf.experiment import about
+from adapter_bert_tf.experiment.engine import Claim, Engine
+from adapter_bert_tf.experiment.pruning import PRUNERS
+from adapter_bert_tf.experiment.storage import (
+    JOURNAL,
+    MOST_RETRIES,
+    LostStorageError,
+    TakenError,
+)
 from adapter_bert_tf.experiment.table import Search
 from adapter_bert_tf.experiment.trials import Trial
 
@@ -143,8 +152,7 @@ def test_a_search_that_was_killed_goes_on_as_if_nothing_was(tmp_path):
     example = Trial("airline", "no_bert", {}, 0, {})
     found = _search(engine, 11)
     engine.search(Search(_SPACE, 14), example)
-    claim = engine.claim()
-    claim._lock.close()  # As if its worker had died.
+    _die(engine.claim())
     found += _search(Engine(str(tmp_path / "killed"), "baseline"), 14)
     assert found == whole
 
@@ -154,3 +162,91 @@ def test_a_small_space_is_tried_but_once(tmp_path):
     space |= {"hidden_layers": (0, 1), "hidden_size": (64, 128)}
     found = _search(Engine(str(tmp_path), "baseline"), 40, space, "random")
     assert len(found) == 4
+
+
+def _die(claim: Claim) -> None:
+    """Leaves a trial as a worker does that is killed."""
+    claim._lock.close()
+
+
+def test_half_a_line_of_a_full_disk_is_cut_off(tmp_path):
+    engine = Engine(str(tmp_path), "sweep")
+    engine.add(_trials(2))
+    engine.claim().complete(0.5)
+    journal = tmp_path / JOURNAL
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"op_code": 4, "wor')
+    again = Engine(str(tmp_path), "sweep")
+    again.claim().complete(0.7)
+    assert journal.read_bytes().startswith(whole)
+    values = [each.value for each in Engine(str(tmp_path), "sweep").records()]
+    assert sorted(values) == [0.5, 0.7]
+
+
+def test_a_damaged_journal_is_one_line(tmp_path):
+    Engine(str(tmp_path), "sweep").add(_trials(1))
+    (tmp_path / JOURNAL).write_bytes(b"no json\n")
+    with pytest.raises(LostStorageError, match=f"{JOURNAL}: damaged"):
+        Engine(str(tmp_path), "sweep")
+
+
+def test_a_trial_whose_workers_all_die_fails_and_can_be_asked_for_again(tmp_path):
+    engine = Engine(str(tmp_path), "sweep")
+    engine.add(_trials(1))
+    for _ in range(MOST_RETRIES + 1):
+        _die(engine.claim())
+    assert engine.claim() is None
+    (record,) = engine.records()
+    assert record.state == "failed"
+    assert f"died {MOST_RETRIES + 1} times" in record.reason
+    engine.retry_failed()
+    engine.claim().complete(0.5)
+    assert [each.state for each in Engine(str(tmp_path), "sweep").records()] == ["complete"]
+
+
+def test_stopping_a_worker_is_not_its_death(tmp_path):
+    engine = Engine(str(tmp_path), "sweep")
+    engine.add(_trials(1))
+    for _ in range(MOST_RETRIES + 3):
+        engine.claim().put_back()
+    assert [each.state for each in engine.records()] == ["waiting"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda claim: claim.complete(0.1),
+        lambda claim: claim.fail("too large"),
+        lambda claim: claim.report(1, 0.1),
+    ],
+)
+def test_a_trial_that_others_have_taken_is_theirs(tmp_path, end):
+    engine, other = (Engine(str(tmp_path), "sweep") for _ in range(2))
+    engine.add(_trials(1))
+    silent = engine.claim()
+    _die(silent)
+    claim = other.claim()
+    with pytest.raises(TakenError):
+        end(silent)
+    claim.complete(0.9)
+    assert [each.value for each in engine.records()] == [0.9]
+
+
+@pytest.mark.parametrize("pruner", list(PRUNERS))
+def test_only_trials_of_the_same_task_and_method_are_compared(tmp_path, pruner):
+    engine = Engine(str(tmp_path), "sweep", pruner=pruner)
+    hard, easy = Trial("CoLA", "adapters", {}, 0, {}), Trial("SST-2", "adapters", {}, 0, {})
+    for trial, value in [(easy, 0.9)] * 12 + [(hard, 0.1)] * 2:
+        number = len(engine.records())
+        engine.add([dataclasses.replace(trial, settings={"adapter_size": number})])
+        claim = engine.claim()
+        assert not any(claim.report(epoch, value) for epoch in range(4))
+        claim.complete(value)
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:secret@127.0.0.1:1/db", "nothing://me:secret@x"])
+def test_passwords_of_databases_are_not_shown(tmp_path, url):
+    with pytest.raises(UserError, match="me:") as error:
+        Engine(str(tmp_path), "sweep", storage=url)
+    assert "secret" not in str(error.value)
+    assert "secret" not in about.collect({}, "program", [f"--storage={url}"])["command"]

@@ -65,6 +65,11 @@ def test_a_single_lucky_seed_does_not_win():
     assert _chosen_size([_trial(0.99, 8), _trial(0.7, 64, 0), _trial(0.7, 64, 1)]) == 64
 
 
+def test_a_seed_that_failed_does_not_take_out_the_others():
+    lucky = [_trial(0.7, 8, seed) for seed in range(4)]
+    assert _chosen_size([*lucky, *(_trial(0.6, 64, seed) for seed in range(5))]) == 8
+
+
 def test_test_values_have_no_part_in_the_choice():
     trials, numbers = _grid(), random.Random(1)
     expected = _chosen_size(trials)

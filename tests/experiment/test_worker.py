@@ -1,11 +1,14 @@
 import json
+import math
 import pathlib
 import random
 
 import pytest
+import tensorflow as tf
 
 from adapter_bert_tf import UserError
 from adapter_bert_tf.baseline.space import SPACE, Design
+from adapter_bert_tf.errors import file_error
 from adapter_bert_tf.experiment import worker
 from adapter_bert_tf.experiment.engine import Engine
 from adapter_bert_tf.experiment.places import Places
@@ -107,15 +110,79 @@ def test_a_stopped_trial_is_left_to_the_next_worker(bert, places, tmp_path, monk
     assert {each.state for each in engine.records()} == {"complete"}
 
 
-def test_a_full_disk_ends_the_worker(bert, places, tmp_path, monkeypatch):
+_FULL = "No space left on device"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, _FULL),
+        file_error("a.safetensors", OSError(28, _FULL)),
+        # As TensorFlow's own writers have it.
+        tf.errors.ResourceExhaustedError(None, None, f"a/ckpt.index; {_FULL}"),
+    ],
+)
+def test_a_full_disk_ends_the_worker(bert, places, tmp_path, monkeypatch, error):
     def full(*_, **__):
-        raise OSError(28, "No space left on device")
+        raise error
 
     monkeypatch.setattr(worker, "run_classifier", full)
     engine = Engine(str(tmp_path), "sweep")
     with pytest.raises(UserError, match="No space left"):
         work(_experiment(bert, seeds=(0,)), engine, places)
     assert {each.state for each in engine.records()} == {"waiting"}
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (tf.errors.ResourceExhaustedError(None, None, "OOM when allocating"), "OOM"),
+        (MemoryError("no memory"), "no memory"),
+        (UserError("train.csv: no rows"), "no rows"),
+    ],
+)
+def test_a_trial_that_is_too_large_or_wrong_fails_alone(
+    bert, places, tmp_path, monkeypatch, error, reason
+):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(worker, "run_classifier", fail)
+    engine = Engine(str(tmp_path), "sweep")
+    work(_experiment(bert, seeds=(0,)), engine, places)
+    records = engine.records()
+    assert {each.state for each in records} == {"failed"}
+    assert all(reason in each.reason for each in records)
+
+
+def test_a_metric_that_is_no_number_is_a_failure(bert, places, tmp_path, monkeypatch):
+    results = {"metrics": {"pearson": math.nan}, "trained_parameters": 1, "total_parameters": 2}
+    monkeypatch.setattr(worker.RunFolder, "results", lambda _: {**results, "steps": 1})
+    monkeypatch.setattr(worker, "run_classifier", lambda *_, **__: True)
+    engine = Engine(str(tmp_path), "sweep")
+    work(_experiment(bert, seeds=(0,)), engine, places)
+    assert {each.reason for each in engine.records()} == {"pearson is nan"}
+
+
+def test_a_base_is_read_once_for_all_trials(bert, monkeypatch):
+    models, opened = Models(), []
+    find = worker.find_base
+    monkeypatch.setattr(worker, "find_base", lambda *a: opened.append(a) or find(*a))
+    first, second = (models._find_base(bert, None, None, None) for _ in range(2))
+    assert len(opened) == 1
+    assert first is second
+    once, twice = (dict(first.read()) for _ in range(2))
+    assert all(once[name] is twice[name] for name in once)
+
+
+def test_packs_of_other_machines_are_left_to_them(bert, places, tmp_path, capsys):
+    engine = Engine(str(tmp_path), "additional")
+    experiment = _experiment(bert, tests=True)
+    engine.add(to_trials(experiment)[:1])
+    engine.claim().complete(0.9, metric="accuracy", folder="trials/elsewhere")
+    score_tests(experiment, engine, places)
+    assert "not on this machine" in capsys.readouterr().out
+    assert engine.records()[0].test is None
 
 
 @pytest.mark.slow
