@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import math
 import os
 import shutil
 import statistics
@@ -177,9 +176,6 @@ def _do(claim: Claim, places: Places, models: Models, texts: TextsOfTasks) -> No
     except (UserError, MemoryError) as error:
         _fail(claim, error)
     else:
-        if not math.isfinite(results["value"]):
-            _fail(claim, UserError(f"{results['metric']} is {results['value']}"))
-            return
         print(f"  {results['metric']} {results['value']:.4f}", flush=True)
         claim.complete(results.pop("value"), folder=places.relative(folder), **results)
 

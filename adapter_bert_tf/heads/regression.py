@@ -26,6 +26,8 @@ def _correlation(metric: str) -> Metric:
         # Imported here, because serving and training do without it.
         import scipy.stats
 
+        if len(labels) < 2:  # What SciPy does not take; it has a NaN for other undefined ones.
+            return np.nan
         return getattr(scipy.stats, metric)(labels, np.ravel(values))[0]
 
     return compute

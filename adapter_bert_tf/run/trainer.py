@@ -244,12 +244,11 @@ def _print_metrics(metrics: dict[str, float]) -> None:
 
 def _compared(history: list[Epoch], metric: str | None) -> list[float]:
     """Returns what epochs are compared by; without a metric a later epoch is better."""
-    if not metric:
-        return list(range(len(history)))
     # Epochs from before a run was asked for this metric don't have it.
-    values = [epoch["dev"].get(metric, math.nan) for epoch in history]
-    # A correlation with outputs that are all the same is no number, which no other is above.
-    return [-math.inf if math.isnan(each) else each for each in values]
+    return [
+        epoch["dev"].get(metric, -math.inf) if metric else number
+        for number, epoch in enumerate(history)
+    ]
 
 
 def _epochs_since_best(values: list[float]) -> int:

@@ -1,5 +1,4 @@
 import json
-import math
 import pathlib
 import random
 
@@ -153,15 +152,6 @@ def test_a_trial_that_is_too_large_or_wrong_fails_alone(
     records = engine.records()
     assert {each.state for each in records} == {"failed"}
     assert all(reason in each.reason for each in records)
-
-
-def test_a_metric_that_is_no_number_is_a_failure(bert, places, tmp_path, monkeypatch):
-    results = {"metrics": {"pearson": math.nan}, "trained_parameters": 1, "total_parameters": 2}
-    monkeypatch.setattr(worker.RunFolder, "results", lambda _: {**results, "steps": 1})
-    monkeypatch.setattr(worker, "run_classifier", lambda *_, **__: True)
-    engine = Engine(str(tmp_path), "sweep")
-    work(_experiment(bert, seeds=(0,)), engine, places)
-    assert {each.reason for each in engine.records()} == {"pearson is nan"}
 
 
 def test_a_base_is_read_once_for_all_trials(bert, monkeypatch):

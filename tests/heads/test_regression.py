@@ -22,8 +22,9 @@ def test_metrics():
 
 
 @pytest.mark.filterwarnings("ignore::scipy.stats.ConstantInputWarning")
-def test_constants_have_no_correlation():
-    for labels, values in ((np.arange(4.0), np.ones(4)), (np.ones(4), np.arange(4.0))):
+def test_constants_and_single_values_have_no_correlation():
+    rising, same = np.arange(4.0), np.ones(4)
+    for labels, values in ((rising, same), (same, rising), (rising[:1], rising[:1])):
         found = dict(RegressionHead().evaluate(["pearson", "spearman"], labels, values))
         assert found == {"pearson": 0.0, "spearman": 0.0}
 

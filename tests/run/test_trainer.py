@@ -135,12 +135,6 @@ def test_the_best_epoch_is_kept_and_the_later_of_two_equal_ones(bert, tmp_path, 
     assert results["metrics"] == {"accuracy": 0.5}
 
 
-def test_an_epoch_whose_metric_is_no_number_is_below_all_others(bert, tmp_path, batches):
-    nan = float("nan")
-    _train(_task(bert), batches, _settings(tmp_path, 4), [nan, 0.1, nan, -0.5])
-    assert read_pack(tmp_path / "pack").metrics == {"accuracy": 0.1}
-
-
 def test_history_has_training_and_dev_metrics_of_each_epoch(bert, tmp_path, batches):
     history = _train(_task(bert), batches, _settings(tmp_path), [0.5, 0.75])
     assert [set(epoch) for epoch in history] == [{"train", "dev"}] * 2
