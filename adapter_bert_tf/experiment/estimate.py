@@ -1,11 +1,12 @@
 """What an experiment will train, and how long it will take, before it is started."""
 
 import dataclasses
+import functools
 import math
 import re
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from adapter_bert_tf.base.presets import HUB_PRESETS, MINILM
 from adapter_bert_tf.data.sources import find_task
@@ -13,24 +14,30 @@ from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.table import SQUAD, Experiment
 from adapter_bert_tf.experiment.trials import Trial, count_trials, searches, to_trials
+from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings
 
-# Training examples and their mean tokens, where the task's definition does not say them.
+# Training and dev examples, and their mean tokens, where the task's definition does not say them.
 _EXAMPLES = {
-    "CoLA": (8551, 11),
-    "SST-2": (67349, 13),
-    "MRPC": (3668, 53),
-    "STS-B": (5749, 31),
-    "QQP": (363846, 31),
-    "MNLI": (392702, 40),
-    "MNLI-mm": (392702, 40),
-    "QNLI": (104743, 50),
-    "RTE": (2490, 70),
-    "WNLI": (635, 37),
-    SQUAD: (88641, 180),
+    "CoLA": (8551, 1043, 11),
+    "SST-2": (67349, 872, 13),
+    "MRPC": (3668, 408, 53),
+    "STS-B": (5749, 1500, 31),
+    "QQP": (363846, 40430, 31),
+    "MNLI": (392702, 9815, 40),
+    "MNLI-mm": (392702, 9832, 40),
+    "QNLI": (104743, 5463, 50),
+    "RTE": (2490, 277, 70),
+    "WNLI": (635, 71, 37),
+    SQUAD: (88641, 10784, 180),
 }
+# Mean tokens of the further tasks whose texts are long.
+_LONG = {"20newsgroups": 450, "economic_news_relevance": 330, "customer_complaints": 250}
 # Of files that nothing is known about.
-_UNKNOWN = (5000, 40)
-_BATCH, _TOKENS = 32, 40
+_UNKNOWN = (5000, 500, 40)
+# What is measured: rows of a small and of a large batch, and their tokens.
+_BATCHES, _TOKENS = (8, 32), 40
+# A forward pass, as a part of a step of full fine-tuning.
+_FORWARD = 1 / 3
 _IN_HANDLE = re.compile(r"L-(\d+)_H-(\d+)_A-\d+")
 
 
@@ -125,46 +132,67 @@ def _by_method(experiment: Experiment) -> dict[tuple[str, str], list[Trial]]:
     return found
 
 
-def estimate_seconds(experiment: Experiment, per_unit: Mapping[str, float]) -> float:
-    """Returns how long the training of all trials takes, one after another.
+class Cost(NamedTuple):
+    """Seconds of training.
+
+    Attributes:
+      step: For each step, whatever its size.
+      unit: For each parameter of the layers and each token.
+    """
+
+    step: float
+    unit: float
+
+
+Costs = Mapping[str, Cost]
+
+
+def estimate_seconds(experiment: Experiment, costs: Costs) -> float:
+    """Returns how long all trials take, one after another, without the searches.
 
     Args:
       experiment: The experiment.
-      per_unit: Seconds for a parameter of the layers and a token, by tuning method.
+      costs: Tuning method -> what it costs.
     """
     sizes, counts = sizes_of(experiment.bert), count_trials(experiment)
     total = 0.0
     for key, trials in _by_method(experiment).items():
-        mean = sum(_seconds(trial, sizes, per_unit) for trial in trials) / len(trials)
+        mean = sum(_seconds(trial, sizes, costs) for trial in trials) / len(trials)
         total += mean * counts[key]
     return total
 
 
-def _seconds(trial: Trial, sizes: Sizes, per_unit: Mapping[str, float]) -> float:
-    values = trial.values
-    examples, tokens = _examples(trial.task)
-    examples = min(examples, values.get("max_train_examples", examples))
-    tokens = min(tokens, values.get("max_seq_length", 128))
-    work = sizes.layers * sizes.layer * examples * tokens * values.get("num_train_epochs", 3.0)
-    return work * per_unit["full" if values.get("tuning") == "full" else "adapters"]
+def _seconds(trial: Trial, sizes: Sizes, costs: Costs) -> float:
+    defaults = SquadSettings if trial.task == SQUAD else ClassifierSettings
+
+    def value(name: str) -> float:
+        # What limits examples has no default.
+        return trial.values.get(name, getattr(defaults, name, None)) or math.inf
+
+    known = _examples(trial.task)
+    train = min(known[0], value("max_train_examples"))
+    dev = min(known[1], value("max_predict_examples"))
+    row = sizes.layers * sizes.layer * min(known[2], value("max_seq_length"))
+    full = costs["full"]
+    cost = full if trial.values.get("tuning") == "full" else costs["adapters"]
+    steps = math.ceil(train / value("train_batch_size"))
+    epoch = steps * cost.step + row * (train * cost.unit + dev * full.unit * _FORWARD)
+    return value("num_train_epochs") * epoch
 
 
-def _examples(task: str) -> tuple[int, int]:
+def _examples(task: str) -> tuple[int, int, int]:
+    """Returns the sizes of the training and the dev set, and the mean tokens of a row."""
     if task in _EXAMPLES:
         return _EXAMPLES[task]
     try:
         sizes = find_task(task).sizes
     except UserError:  # Files of one's own.
         return _UNKNOWN
-    return (sizes[0], _UNKNOWN[1]) if sizes else _UNKNOWN
+    return (*sizes[:2], _LONG.get(task, _UNKNOWN[-1])) if sizes else _UNKNOWN
 
 
-def measure() -> dict[str, float]:
-    """Measures steps on this machine, with the embedded base.
-
-    Returns:
-      Seconds for a parameter of the layers and a token, by tuning method.
-    """
+def measure() -> Costs:
+    """Measures steps on this machine, with the embedded base."""
     import tensorflow as tf
 
     from adapter_bert_tf.base.load import load_encoder
@@ -176,16 +204,31 @@ def measure() -> dict[str, float]:
     from adapter_bert_tf.tuning.task_model import TaskModel
 
     Devices().prepare()
-    found = {}
-    sizes, ids = sizes_of(MINILM), tf.ones([_BATCH, _TOKENS], tf.int32)
-    inputs, labels = {IDS: ids, MASK: ids, SEGMENTS: ids * 0}, tf.zeros([_BATCH], tf.int32)
+    found, sizes = {}, sizes_of(MINILM)
     for kind, adapter in (("adapters", AdapterConfig()), ("full", None)):
         model = TaskModel(load_encoder(MINILM, adapter), ClassificationHead(2), Tuning(kind))
         model.compile(optimizer=create_optimizer(1e-4, 10, 1), loss=model.head.loss)
-        times = []
-        for _ in range(4):
-            start = time.monotonic()
-            model.train_on_batch(inputs, labels)
-            times.append(time.monotonic() - start)
-        found[kind] = min(times) / (sizes.layers * sizes.layer * _BATCH * _TOKENS)
+        seconds = []
+        for rows in _BATCHES:
+            ids, labels = tf.ones([rows, _TOKENS], tf.int32), tf.zeros([rows], tf.int32)
+            inputs = {IDS: ids, MASK: ids, SEGMENTS: ids * 0}
+            seconds.append(_fastest(functools.partial(model.train_on_batch, inputs, labels)))
+        found[kind] = _fit(seconds, sizes.layers * sizes.layer * _TOKENS)
     return found
+
+
+def _fastest(call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(5):
+        start = time.monotonic()
+        call()
+        times.append(time.monotonic() - start)
+    return min(times)
+
+
+def _fit(seconds: Sequence[float], row: int) -> Cost:
+    """Returns the cost that gives the seconds of the small and of the large batch."""
+    small, large = seconds
+    unit = max(large - small, 0) / (row * (_BATCHES[1] - _BATCHES[0]))
+    # On a machine that does other things the small batch may seem to take longer.
+    return Cost(max(small - unit * row * _BATCHES[0], 0), unit) if unit else Cost(small, 0)

@@ -1,8 +1,14 @@
 import pytest
 
 from adapter_bert_tf import AdapterConfig, ClassificationHead, TaskModel, Tuning, load_encoder
-from adapter_bert_tf.experiment.estimate import Sizes, describe, estimate_seconds, sizes_of
-from adapter_bert_tf.experiment.table import PAPER, Arm, Experiment
+from adapter_bert_tf.experiment.estimate import (
+    Cost,
+    Sizes,
+    describe,
+    estimate_seconds,
+    sizes_of,
+)
+from adapter_bert_tf.experiment.table import PAPER, SQUAD, Arm, Experiment
 from tests import tiny
 
 
@@ -36,12 +42,28 @@ def test_sizes_are_those_of_the_preset_or_of_the_files(tmp_path):
     assert sizes_of(bert) == Sizes(tiny.LAYERS, tiny.WIDTH, rows, tiny.INNER)
 
 
-def test_twice_the_epochs_take_twice_the_time():
-    def seconds(epochs: float) -> float:
-        arm = Arm("adapters", fixed={"num_train_epochs": epochs})
-        return estimate_seconds(Experiment("", ("CoLA",), "minilm", (arm,)), {"adapters": 1.0})
+def _seconds(task: str = "CoLA", step: float = 0.0, unit: float = 0.0, **fixed) -> float:
+    experiment = Experiment("", (task,), "minilm", (Arm("adapters", fixed=fixed),))
+    return estimate_seconds(experiment, dict.fromkeys(("adapters", "full"), Cost(step, unit)))
 
-    assert seconds(4.0) == 2 * seconds(2.0) > 0
+
+def test_twice_the_epochs_take_twice_the_time():
+    both = {"step": 1.0, "unit": 1.0}
+    assert _seconds(num_train_epochs=4.0, **both) == 2 * _seconds(num_train_epochs=2.0, **both) > 0
+
+
+def test_smaller_batches_are_more_steps_of_the_same_work():
+    small, large = {"train_batch_size": 8}, {"train_batch_size": 32}
+    assert _seconds(unit=1.0, **small) == _seconds(unit=1.0, **large)
+    three_seeds = 3
+    assert _seconds(step=1.0, num_train_epochs=1.0, **small) == three_seeds * -(-8551 // 8)
+    assert _seconds(step=1.0, num_train_epochs=1.0, **large) == three_seeds * -(-8551 // 32)
+
+
+@pytest.mark.parametrize(("task", "tokens"), [(SQUAD, 180), ("20newsgroups", 128), ("CoLA", 11)])
+def test_rows_are_as_long_as_the_task_and_its_program_let_them(task, tokens):
+    shorter = _seconds(task, unit=1.0, max_seq_length=5)
+    assert _seconds(task, unit=1.0) == pytest.approx(shorter * tokens / 5)
 
 
 def test_all_trials_are_described():
