@@ -10,6 +10,7 @@ from typing import Any
 
 from adapter_bert_tf.baseline.modules import HUB_MODULES
 from adapter_bert_tf.baseline.space import SPACE, Space
+from adapter_bert_tf.experiment.paper import GLUE_METRICS
 
 Values = Mapping[str, Any]
 Grid = Mapping[str, Sequence[Any]]
@@ -98,8 +99,13 @@ class Experiment:
 SQUAD = "SQuAD v1.1"
 _LARGE, _BASE, _SMALL = "bert-large-uncased", "bert-base-uncased", "minilm"
 GLUE_TASKS = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "MNLI-mm", "QNLI", "RTE")
+# What the paper scores them with, if it is not the accuracy.
+_SCORED_WITH: dict[str, Values] = {
+    task: {"metric": metric} for task, metric in GLUE_METRICS.items()
+}
 # All but STS-B, which has no accuracy.
 _EIGHT = tuple(name for name in GLUE_TASKS if name != "STS-B")
+_ACCURACY = {"metric": "accuracy"}
 _TWO = ("MNLI", "CoLA")
 
 # Table 2 of the paper: task -> epochs of full and top-k tuning, and of adapters.
@@ -164,6 +170,7 @@ PAPER = {
         _LARGE,
         (_FULL_GLUE, _ADAPTERS_GLUE),
         seeds=(0, 1, 2, 3, 4),
+        of_tasks=_SCORED_WITH,
     ),
     "additional": Experiment(
         "Table 2: 17 further tasks",
@@ -197,6 +204,7 @@ PAPER = {
             Arm(LAYER_NORM),
             Arm(ADAPTERS, {"adapter_size": _POWERS}),
         ),
+        of_tasks=_SCORED_WITH,
     ),
     # The sizes and layers are open in the paper.
     "squad": Experiment(
@@ -257,6 +265,7 @@ PAPER = {
         _LARGE,
         (_ADAPTERS_GLUE,),
         seeds=(0, 1, 2, 3, 4),
+        fixed=_ACCURACY,
     ),
     # Tasks and seeds are open in the paper.
     "variants": Experiment("Variants of the adapter", _TWO, _BASE, _variants()),
@@ -362,7 +371,7 @@ SMALL = {
         bert=_SMALL,
         arms=(Arm(ADAPTERS, {"learning_rate": (3e-4, 1e-3), "adapter_size": (8, 64, 256)}),),
         seeds=_ONE_SEED,
-        fixed=_MORE_STEPS,
+        fixed={**_MORE_STEPS, **_ACCURACY},
     ),
     "variants": dataclasses.replace(
         PAPER["variants"],

@@ -71,6 +71,11 @@ class ClassificationHead(TextHead):
         super().__init__(classes, dropout, form, name=name, **kwargs)
         self.classes = classes
 
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        # The F1 of one class, which is the second of two.
+        return tuple(name for name in self.metrics if name != "f1" or self.classes == 2)
+
     @classmethod
     def make(cls, labels: Sequence[str], dropout: float) -> Head:
         return cls(len(labels), dropout)

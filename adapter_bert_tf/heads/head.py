@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.text.inputs import MASK
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
@@ -68,6 +69,27 @@ class Head(tf_keras.layers.Layer):
     def training_metrics(self) -> list[tf_keras.metrics.Metric]:
         """Returns the metrics that the progress bar shows."""
         return []
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The metrics that can be computed for its labels."""
+        return tuple(self.metrics)
+
+    def choose_metrics(
+        self, names: Sequence[str] = (), first: str | None = None
+    ) -> tuple[str, ...]:
+        """Returns the names of the metrics to compute; the first one decides what is best.
+
+        Args:
+          names: The task's metrics; without any, the usual ones.
+          first: The one that is asked to decide.
+        """
+        names = names or self.default_metrics
+        if first is None:
+            return tuple(names)
+        if first not in self.metric_names:
+            raise UserError(f"--metric={first}: expected one of {', '.join(self.metric_names)}")
+        return (first, *(name for name in names if name != first))
 
     def evaluate(
         self, names: Sequence[str], labels: np.ndarray, outputs: np.ndarray

@@ -101,7 +101,7 @@ def run_baseline(
     task = (texts or TextsOfTasks())(settings)
     prepared = task.features.prepare(design)
     head = HEADS[task.source.kind].make(task.source.labels, 0.0)
-    metrics = task.source.task.metrics or head.default_metrics
+    metrics = head.choose_metrics(task.source.task.metrics, settings.metric)
     model = BaselineModel(design, outputs_of(head), len(prepared.vocabulary))
     stop = threading.Event()
     changed = prepared.module.kept() if design.fine_tune else contextlib.nullcontext()

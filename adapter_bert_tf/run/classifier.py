@@ -74,7 +74,7 @@ def _run(
         batches = data.batches(TRAIN, settings.train_batch_size)
         dev = data.all_batches(DEV, settings.eval_batch_size) if settings.do_eval else {}
         identity = identify(settings, task.model, data.digests)
-        scorer = Scorer(task, source.task.metrics, dev, folder)
+        scorer = Scorer(task, source.task.metrics, dev, folder, settings.metric)
         if is_finished(identity, folder):
             load_pack(task.model, folder.pack)
             if dev and not folder.results()["metrics"]:
@@ -97,7 +97,7 @@ def _run(
         scorer.print_confusion()
     elif settings.do_eval:
         dev = data.all_batches(DEV, settings.eval_batch_size)
-        scorer = Scorer(task, source.task.metrics, dev, folder)
+        scorer = Scorer(task, source.task.metrics, dev, folder, settings.metric)
         write_results(task, dict(scorer.evaluate()), settings, folder)
     if settings.do_predict and folder.is_written:
         for name, batches in data.all_batches(TEST, settings.predict_batch_size).items():

@@ -32,13 +32,19 @@ class Scorer:
       metrics: Names of the task's metrics; without any, the usual ones of its kind.
       sets: The dev sets by name.
       folder: The run's folder.
+      first: The metric that is asked to decide which epoch is the best.
     """
 
     def __init__(
-        self, task: Task, metrics: tuple[str, ...], sets: Mapping[str, Batches], folder: RunFolder
+        self,
+        task: Task,
+        metrics: tuple[str, ...],
+        sets: Mapping[str, Batches],
+        folder: RunFolder,
+        first: str | None = None,
     ):
         self._task, self._sets, self._folder = task, sets, folder
-        metrics = metrics or task.head.default_metrics
+        metrics = task.head.choose_metrics(metrics, first)
         # Accuracy alone says little where classes are of different sizes.
         more = ("macro_f1",) if "accuracy" in metrics and "macro_f1" not in metrics else ()
         self._metrics = (*metrics, *more)

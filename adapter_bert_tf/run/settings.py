@@ -208,6 +208,9 @@ class ClassifierSettings(RunSettings):
         choices=tuple(TEXT_LABELS),
     )
     do_eval: bool | None = option(None, "Evaluate.", group="Run", result=True)
+    metric: str | None = option(
+        None, "Metric that decides which epoch is the best; by default the task's.", group="Run"
+    )
     eval_batch_size: int = option(
         64, "Rows of an evaluation batch.", group="Run", limits=_BATCH, result=True
     )
@@ -228,8 +231,9 @@ class ClassifierSettings(RunSettings):
             raise UserError(f"--name={self.name}: is for files of your own, not for --task")
         if self.task is None and self.data_dir is not None:
             raise UserError(f"--data_dir={self.data_dir}: is for --task")
-        if self.early_stopping and not self.do_eval:
-            raise UserError(f"--early_stopping={self.early_stopping}: needs --do_eval")
+        for name in ("early_stopping", "metric"):
+            if getattr(self, name) and not self.do_eval:
+                raise UserError(f"--{name}={getattr(self, name)}: needs --do_eval")
 
     def refuse_for(self, examples: str) -> None:
         """Refuses settings that are for tables, where the examples are something else."""

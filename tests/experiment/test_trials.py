@@ -127,3 +127,15 @@ def test_a_trial_is_read_as_it_was_written():
     trial = Trial("CoLA", "adapters", {"adapter_size": 8}, 1, {"adapter_sites": ("attention",)})
     assert Trial.from_json(trial.to_json()) == trial
     assert Trial.from_json(trial.to_json()).digest == trial.digest
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_tasks_are_scored_as_the_paper_scores_them(profile):
+    for name in ("glue", "tradeoff"):
+        found = {
+            each.task: each.values.get("metric") for each in to_trials(PROFILES[profile][name])
+        }
+        expected = {"CoLA": "matthews", "MRPC": "f1", "STS-B": "spearman", "SST-2": None}
+        assert {task: found[task] for task in expected} == expected
+    sizes = to_trials(PROFILES[profile]["size"])
+    assert {each.values["metric"] for each in sizes} == {"accuracy"}

@@ -3,12 +3,23 @@ import pytest
 import tensorflow as tf
 from scipy.special import log_softmax
 
-from adapter_bert_tf import ClassificationHead
+from adapter_bert_tf import ClassificationHead, UserError
 from adapter_bert_tf.data.labels import MOST_CLASSES
 from tests.heads.encoded import encoded
 
 LABELS = np.array([1, 1, 1, 0, 0, 1])
 PREDICTED = np.array([1, 0, 1, 0, 1, 1])
+
+
+def test_the_metric_that_is_asked_for_decides():
+    two, three = ClassificationHead(2), ClassificationHead(3)
+    assert two.choose_metrics() == ("accuracy", "macro_f1")
+    assert two.choose_metrics(["matthews"]) == ("matthews",)
+    assert two.choose_metrics(["accuracy", "f1"], "f1") == ("f1", "accuracy")
+    assert two.choose_metrics(["matthews"], "accuracy") == ("accuracy", "matthews")
+    for head, name in ((three, "f1"), (two, "pearson"), (two, "")):
+        with pytest.raises(UserError, match=f"--metric={name}: expected one of accuracy, "):
+            head.choose_metrics(["accuracy"], name)
 
 
 def test_is_cross_entropy_on_the_pooled_output():

@@ -145,6 +145,17 @@ def test_without_an_evaluation_the_last_epoch_is_kept(settings, tmp_path):
     assert load_task(tmp_path / "run" / "pack").metrics == {}
 
 
+def test_the_metric_that_is_asked_for_decides_and_another_one_is_told(settings, tmp_path):
+    asked = {**settings, "output_dir": str(tmp_path / "run")}
+    run = make_settings(ClassifierSettings, {**asked, "metric": "matthews"})
+    assert list(run_classifier(run).metrics) == ["matthews", "accuracy", "macro_f1"]
+    with pytest.raises(UserError, match="belongs to a run with metric=matthews, not f1"):
+        run_classifier(make_settings(ClassifierSettings, {**asked, "metric": "f1"}))
+    wrong = {**asked, "output_dir": str(tmp_path / "wrong"), "metric": "spearman"}
+    with pytest.raises(UserError, match="--metric=spearman: expected one of accuracy"):
+        run_classifier(make_settings(ClassifierSettings, wrong))
+
+
 def test_evaluation_alone_takes_the_runs_pack_and_keeps_its_results(finished, tmp_path):
     folder, settings, _ = finished
     with pytest.raises(UserError, match="--pack: nothing is trained, .*run/pack is not there"):

@@ -49,6 +49,7 @@ def test_the_learning_rate_follows_the_method():
         ({"name": "mine"}, "--name=mine: is for files of your own, not for --task"),
         ({"task": None, "train_file": "a.csv", "data_dir": "a"}, "--data_dir=a: is for --task"),
         ({"early_stopping": 2, "do_eval": False}, "--early_stopping=2: needs --do_eval"),
+        ({"metric": "f1", "do_eval": False, "do_train": True}, "--metric=f1: needs --do_eval"),
         ({"adapter_size": 8, "tuning": "full"}, "--adapter_size: --tuning=full has no adapters"),
     ],
 )
