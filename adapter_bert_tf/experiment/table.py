@@ -323,7 +323,7 @@ SMALL = {
         PAPER["squad"],
         bert=_SMALL,
         arms=(
-            Arm(FULL, {"learning_rate": (3e-5, 1e-4), "num_train_epochs": (2.0, 4.0)}),
+            Arm(FULL, {"learning_rate": (3e-5, 1e-4), "num_train_epochs": (2.0, 4.0, 8.0)}),
             Arm(
                 ADAPTERS,
                 {
