@@ -43,7 +43,8 @@ _LEFT_OUT = {"max_seq_length", "pad_to_max", "data_dir", "task"}
 
 def _options() -> Iterator[Option]:
     for option in options_of(ClassifierSettings).values():
-        if option.group == "Data" and option.name not in _LEFT_OUT:
+        is_of_data = option.group == "Data" and option.name not in _LEFT_OUT
+        if is_of_data or option.name == "metric":
             yield option
 
 
@@ -86,8 +87,7 @@ def _keep_best(folder: str) -> None:
     from adapter_bert_tf.experiment.worker import keep_best
 
     place = os.path.join(folder, "pack")
-    if not keep_best(folder, place):
-        raise UserError(f"{folder}: all trials have failed; the report says why")
+    keep_best(folder, place)
     metrics = read_pack(place).metrics
     print("  ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
     print(f"pack: {place}")

@@ -144,13 +144,14 @@ def _parse_value(name: str, text: str) -> Any:
     kind = _TYPES[name]
     value: Any = text
     if kind is bool:
-        value = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(text.lower())
+        known = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
+        value = known.get(text.lower(), text)
     elif kind is not str:
         try:
             number = float(text)
         except ValueError:
             raise UserError(f"{name}={text}: expected {_expected(name)}") from None
-        value = int(number) if kind is int and number == int(number) else number
+        value = int(number) if kind is int and number.is_integer() else number
     elif not text:
         raise UserError(f"{name}: expected {_expected(name)}")
     return _check(name, value)

@@ -10,7 +10,8 @@ import dataclasses
 import fcntl
 import os
 import threading
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 import optuna
@@ -141,12 +142,17 @@ class Engine:
         )
         self._study.add_trial(added)
 
-    def claim(self) -> "Claim | None":
-        """Takes a trial that waits, or one whose worker died; None if there is none at the time."""
+    def claim(self, is_asked: Callable[[Trial], bool] = lambda trial: True) -> "Claim | None":
+        """Takes a trial that waits, or one whose worker died; None if there is none at the time.
+
+        Args:
+          is_asked: Whether a trial is one of those that this worker does.
+        """
         with told(self._name):
             self._revive()
             for frozen in self._all():
-                if frozen.state == TrialState.WAITING:
+                is_waiting = frozen.state == TrialState.WAITING
+                if is_waiting and is_asked(Trial.from_json(frozen.user_attrs[_TRIAL])):
                     claim = self._take(frozen)
                     if claim is not None:
                         return claim
@@ -187,7 +193,10 @@ class Engine:
     def _revive(self) -> None:
         """Puts trials back whose workers died."""
         if not self._is_journal:
-            optuna.storages.fail_stale_trials(self._study)
+            with warnings.catch_warnings():
+                # It calls this experimental, in each worker.
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                optuna.storages.fail_stale_trials(self._study)
             return
         for frozen in self._all():
             if frozen.state == TrialState.RUNNING:
@@ -288,7 +297,8 @@ class Engine:
 class Claim:
     """A trial that this worker does. Ends with `complete`, `fail`, `prune` or `put_back`.
 
-    All of them, and `report`, raise `TakenError` if others have taken the trial.
+    All of them, and `report`, raise `TakenError` if others have taken the trial; then it ends
+    with `drop`.
     """
 
     def __init__(self, engine: Engine, frozen: FrozenTrial, lock: IO):
@@ -326,6 +336,11 @@ class Claim:
     def prune(self) -> None:
         """Ends a trial that does badly."""
         self._end(TrialState.PRUNED, None, {_REASON: "ended early: worse than others"})
+
+    def drop(self) -> None:
+        """Leaves the trial as it is."""
+        self._over.set()
+        self._lock.close()
 
     def put_back(self) -> None:
         """Leaves the trial to another worker."""

@@ -30,6 +30,7 @@ _PLACES = (
     "skip_unlabelled",
     "encoding",
     "delimiter",
+    "split_seed",
     "kind",
     "regression",
     "name",
@@ -37,6 +38,9 @@ _PLACES = (
 # Flags of a run that an experiment decides itself.
 _OWN = {"output_dir", "pack", "export_dir", "do_train", "do_eval", "do_predict", "data_dir"}
 _NOT_TRIED = {"task", "seed", "tuning", "bert", *_PLACES}
+# Flags of runs that searches have, too.
+_OF_SEARCHES = ("max_train_examples",)
+_SQUAD_KEYS = {task_key(name) for name in (SQUAD, "SQuAD", "SQuAD v1")}
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
@@ -58,11 +62,16 @@ def _options() -> Iterator[Option]:
 
 def _given() -> dict[str, tuple[Any, ...]]:
     """Returns the values of the flags that are given."""
-    return {
-        option.name: tuple(_parse(option, text) for text in flags.FLAGS[option.name].value)
-        for option in _options()
-        if flags.FLAGS[option.name].value is not None
-    }
+    found = {}
+    for option in _options():
+        texts = flags.FLAGS[option.name].value
+        if texts is not None:
+            if not texts:
+                raise UserError(f"--{option.name}=: expected a value")
+            # What is given twice is tried once; lists can't be keys themselves.
+            values = {repr(each): each for each in (_parse(option, text) for text in texts)}
+            found[option.name] = tuple(values.values())
+    return found
 
 
 def _parse(option: Option, text: str) -> Any:
@@ -108,7 +117,30 @@ def read_experiment(name: str) -> Experiment:
                 raise UserError(f"--tuning={each}: {name} has the methods {', '.join(known)}")
         arms = [each for each in experiment.arms if each.method in methods]
         experiment = dataclasses.replace(experiment, arms=tuple(arms))
-    return narrow(experiment, given)
+        if SQUAD not in experiment.tasks and "train_file" in given:
+            if name == "ablation" and "dev_file" not in given:
+                raise UserError("ablation: expected --dev_file, the rows that it evaluates on")
+            experiment = dataclasses.replace(experiment, tasks=_own_files(given), of_tasks={})
+    experiment = narrow(experiment, given)
+    _refuse_squad(name, experiment)
+    return experiment
+
+
+def _own_files(given: Mapping[str, tuple[Any, ...]]) -> tuple[str, ...]:
+    """Returns the name of one's own files, as that of a task."""
+    if "task" in given:
+        shown = ",".join(given["task"])
+        raise UserError(f"--task={shown}: expected either --task, or --train_file")
+    return given.get("name", ("own files",))
+
+
+def _has_search(experiment: Experiment) -> bool:
+    return any(arm.search is not None for arm in experiment.arms)
+
+
+def _refuse_squad(name: str, experiment: Experiment) -> None:
+    if SQUAD in experiment.tasks and name in ("ablation", "additional"):
+        raise UserError(f"--task={SQUAD}: {name} is for tasks with classes or values")
 
 
 def narrow(experiment: Experiment, given: Mapping[str, tuple[Any, ...]]) -> Experiment:
@@ -117,9 +149,8 @@ def narrow(experiment: Experiment, given: Mapping[str, tuple[Any, ...]]) -> Expe
     devices = {flag: _single(given, flag) for flag in options_of(Devices) if flag in given}
     tried = {flag: each for flag, each in given.items() if flag not in {*_NOT_TRIED, *devices}}
     # A single value replaces what all trials share; it counts for searches too, as grids do not.
-    shared = {
-        flag: tried.pop(flag)[0] for flag in experiment.fixed if len(tried.get(flag, ())) == 1
-    }
+    common = {*experiment.fixed, *(_OF_SEARCHES if _has_search(experiment) else ())}
+    shared = {flag: tried.pop(flag)[0] for flag in common if len(tried.get(flag, ())) == 1}
     changes: dict[str, Any] = {"fixed": {**experiment.fixed, **shared, **devices}}
     if "task" in given:
         changes["tasks"] = tuple(map(_task_name, given["task"]))
@@ -128,12 +159,16 @@ def narrow(experiment: Experiment, given: Mapping[str, tuple[Any, ...]]) -> Expe
     if "seed" in given:
         changes["seeds"] = given["seed"]
     changes["arms"] = tuple(_narrow_arm(arm, tried) for arm in experiment.arms)
+    for flag, values in tried.items():
+        if not any(flag in arm.grid for arm in changes["arms"]):
+            shown = ",".join(map(str, values))
+            raise UserError(f"--{flag}={shown}: none of the methods has it")
     return dataclasses.replace(experiment, **changes)
 
 
 def _task_name(name: str) -> str:
     """Returns the name of a task in its usual spelling."""
-    return SQUAD if task_key(SQUAD).startswith(task_key(name)) else find_task(name).name
+    return SQUAD if task_key(name) in _SQUAD_KEYS else find_task(name).name
 
 
 def _narrow_arm(arm: Arm, tried: Mapping[str, tuple[Any, ...]]) -> Arm:
@@ -144,7 +179,8 @@ def _narrow_arm(arm: Arm, tried: Mapping[str, tuple[Any, ...]]) -> Arm:
         return arm
     for flag, values in tried.items():
         is_other = flag.startswith("adapter_") and tuning != "adapters"
-        if not is_other and not (flag == "top_k" and tuning != "top_k"):
+        # What makes the method is not varied.
+        if not is_other and not (flag == "top_k" and tuning != "top_k") and flag not in arm.fixed:
             grid[flag] = values
     return dataclasses.replace(arm, grid=grid)
 
@@ -156,5 +192,18 @@ def _sweep(given: Mapping[str, tuple[Any, ...]]) -> Experiment:
     for each in methods:
         if each not in METHODS:
             raise UserError(f"--tuning={each}: expected one of {', '.join(METHODS)}")
-    tasks = given.get("task", given.get("name", ("own files",)))
-    return Experiment("A sweep", tasks, "minilm", tuple(Arm(each) for each in methods), seeds=(0,))
+    return Experiment(
+        "A sweep",
+        given["task"] if "task" in given else _own_files(given),
+        "minilm",
+        tuple(Arm(each) for each in methods),
+        seeds=(0,),
+        fixed=_one_dev_set(given),
+        tests="test_file" in given or "task" in given,
+    )
+
+
+def _one_dev_set(given: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Returns what makes all seeds draw the same dev set, where there is no file of one."""
+    is_drawn = "train_file" in given and not {"dev_file", "split_seed"} & set(given)
+    return {"split_seed": given.get("seed", (0,))[0]} if is_drawn else {}

@@ -35,6 +35,8 @@ th { border-bottom: 2px solid #111 }
 .table { overflow-x: auto }
 figure { margin: 1em 0; break-inside: avoid }
 svg { max-width: 100%; height: auto }
+@media print { .table { overflow: visible } table { font-size: 8pt }
+               th, td { padding: .2em .4em; overflow-wrap: anywhere } }
 .note, figcaption { color: #444; max-width: 50em }
 """
 

@@ -6,19 +6,26 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 
 from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.baseline.space import check_modules
-from adapter_bert_tf.errors import file_error
+from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.experiment import about
 from adapter_bert_tf.experiment.places import Places
-from adapter_bert_tf.experiment.records import write_records
+from adapter_bert_tf.experiment.records import in_words, read_records, write_records
+from adapter_bert_tf.experiment.select import choose
 from adapter_bert_tf.experiment.table import Experiment
 from adapter_bert_tf.experiment.trials import searches, to_trials
 from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.source import check_files
+
+# Seconds between two looks at the workers, and how many of them may be killed.
+_PAUSE, _MOST_KILLED = 0.5, 20
 
 
 def define_own_flags() -> None:
@@ -93,6 +100,8 @@ class Job:
             self.work()
         self._finish()
         report(self.places.folder)
+        if not any(each.is_complete for each in read_records(self.places.folder)):
+            raise UserError(f"{self.places.folder}: no trial is complete; the report says why")
 
     def work(self) -> None:
         """Does trials until none is left."""
@@ -114,18 +123,17 @@ class Job:
         """Starts processes that share the machine, and waits for them."""
         threads = max(1, (os.cpu_count() or 1) // count)
         environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": str(threads)}
-        command = [sys.executable, "-m", self.program, *sys.argv[1:]]
-        workers = [
-            subprocess.Popen([*command, "--workers=1", "--is_worker"], env=environment)
-            for _ in range(count)
-        ]
+        command = [sys.executable, "-m", self.program, *sys.argv[1:], "--workers=1", "--is_worker"]
+        start = functools.partial(subprocess.Popen, command, env=environment)
+        workers, is_stopped = [start() for _ in range(count)], threading.Event()
 
         def stop(*_: object) -> None:
+            is_stopped.set()
             for worker in workers:
                 worker.terminate()  # Each saves where it is, and says so.
 
         signal.signal(signal.SIGTERM, stop)
-        codes = [worker.wait() for worker in workers]
+        codes = _wait_for(workers, start, is_stopped)
         if any(codes):
             raise SystemExit(next(code for code in codes if code))
 
@@ -140,10 +148,40 @@ class Job:
         write_records(self.places.folder, engine.records())
 
 
+def _wait_for(
+    workers: list[subprocess.Popen],
+    start: Callable[[], subprocess.Popen],
+    is_stopped: threading.Event,
+) -> list[int]:
+    """Waits for all workers, and puts others in the place of those that are killed.
+
+    Returns:
+      What they have ended with.
+    """
+    codes: list[int] = []
+    killed = 0
+    while workers:
+        time.sleep(_PAUSE)
+        for worker in [each for each in workers if each.poll() is not None]:
+            workers.remove(worker)
+            if worker.returncode < 0 and killed < _MOST_KILLED and not is_stopped.is_set():
+                killed += 1
+                print(f"a worker was killed by signal {-worker.returncode}: another one goes on")
+                workers.append(start())
+            else:
+                codes.append(worker.returncode)
+    return codes
+
+
 def report(folder: str) -> None:
     """Makes the report, from what is finished."""
-    from adapter_bert_tf.experiment.report import write_report
+    from adapter_bert_tf.experiment.report import pack_of, write_report
 
     kept = about.read(folder)
     write_report(folder, kept["experiment"], kept)
+    for point in choose(read_records(folder)).values():
+        pack = pack_of(point.first, folder)
+        if pack is not None:
+            told = in_words(point.first.settings)
+            print(f"{point.first.task} {point.first.method} {told}: {os.path.join(folder, pack)}")
     print(f"report: {os.path.join(folder, 'report.html')}")

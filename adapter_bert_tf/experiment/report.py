@@ -33,6 +33,9 @@ from adapter_bert_tf.experiment.select import Point, choose, points, standard_er
 from adapter_bert_tf.files import write_atomically
 
 # By experiment. The numbers are those of the paper's tables and figures.
+# What is ranked in reports, and how much of it.
+_RANKED = {"squad": "settings", "sweep": "settings", "baseline": "designs"}
+_MOST_RANKED = 50
 _TITLES = {
     "glue": "GLUE (Table 1)",
     "additional": "17 additional tasks (Table 2, Figure 3)",
@@ -68,7 +71,8 @@ def write_report(folder: str, experiment: str, about: Mapping[str, Any]) -> None
         *_CONTENTS[experiment](records),
         *_ablation(folder),
         *_facts(experiment),
-        _chosen(records),
+        _chosen(records, folder),
+        *_rankings(experiment, records),
         *_failures(records),
         _about(about, records),
     ]
@@ -111,12 +115,24 @@ def _failures(records: Iterable[Record]) -> list[Table]:
     return [Table("Failed trials", header, rows)] if rows else []
 
 
-def _chosen(records: Iterable[Record]) -> Table:
+def _chosen(records: Iterable[Record], folder: str) -> Table:
     note = (
         "By the mean on the validation set alone. Results on the test set were computed only for "
         "what was chosen, and had no part in choosing it."
     )
-    return _listing("Chosen settings", choose(records).values(), note)
+    found = list(choose(records).values())
+    table = _listing("Chosen settings", found, note)
+    packs = [pack_of(point.first, folder) or _NONE for point in found]
+    if set(packs) <= {_NONE}:  # The trials' folders are elsewhere.
+        return table
+    rows = [[*row, pack] for row, pack in zip(table.rows, packs, strict=True)]
+    return dataclasses.replace(table, header=[*table.header, "task pack"], rows=rows)
+
+
+def pack_of(record: Record, folder: str) -> str | None:
+    """Returns where the task pack of a trial is, seen from the experiment's folder."""
+    pack = os.path.join(record.folder, "pack")
+    return pack if record.folder and os.path.isdir(os.path.join(folder, pack)) else None
 
 
 def _listing(title: str, listed: Iterable[Point], note: str = "") -> Table:
@@ -139,9 +155,14 @@ def _listing(title: str, listed: Iterable[Point], note: str = "") -> Table:
     return Table(title, header, rows, note)
 
 
-def _ranking(title: str, records: Iterable[Record]) -> Table:
+def _rankings(experiment: str, records: Iterable[Record]) -> list[Table]:
+    """Returns what was tried, where that is a list and no picture."""
+    if experiment not in _RANKED:
+        return []
     ranked = sorted(points(records), key=lambda each: (each.first.task, -each.mean))
-    return _listing(f"{title}, best first", ranked)
+    note = f"The best {_MOST_RANKED} of {len(ranked):,}; trials.csv has all."
+    title = f"All {_RANKED[experiment]}, best first"
+    return [_listing(title, ranked[:_MOST_RANKED], note if len(ranked) > _MOST_RANKED else "")]
 
 
 def _facts(experiment: str) -> list[Table]:
@@ -336,13 +357,13 @@ def _variants(records: Sequence[Record]) -> list[Block]:
 
 def _squad(records: Sequence[Record]) -> list[Block]:
     chart = _drawable(figures.by_parameters(records))
-    return [_scores(records), *chart, _ranking("All settings", records)]
+    return [_scores(records), *chart]
 
 
 def _sweep(records: Sequence[Record]) -> list[Block]:
     chart = figures.by_parameters(records)
     has_sizes = any(len(line.dots) > 1 for panel in chart.panels for line in panel.lines)
-    return [*(_drawable(chart) if has_sizes else []), _ranking("All settings", records)]
+    return _drawable(chart) if has_sizes else []
 
 
 def _baseline(records: Sequence[Record]) -> list[Block]:
@@ -366,10 +387,7 @@ def _baseline(records: Sequence[Record]) -> list[Block]:
         )
     header = ["task", "trials", "validation", "test", "module", "minutes", "seconds a trial"]
     note = "The best on the validation set, in percent; the seconds of a trial are a median."
-    return [
-        Table("Results", (*header, f"{PAPER}: no BERT"), rows, note),
-        _ranking("All designs", records),
-    ]
+    return [Table("Results", (*header, f"{PAPER}: no BERT"), rows, note)]
 
 
 def _ablation(folder: str) -> list[Block]:

@@ -1,11 +1,13 @@
 """Where Optuna keeps trials: in a journal, or in a database."""
 
 import contextlib
+import fcntl
 import json
 import os
 import time
 import warnings
 from collections.abc import Iterator
+from typing import IO
 
 import optuna
 from optuna.storages import JournalStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
@@ -49,23 +51,30 @@ def open_storage(storage: str | None, journal: str) -> optuna.storages.BaseStora
 
 
 class _Lock(JournalFileSymlinkLock):
-    """Who takes the lock to write cuts off the half line that a full disk has left.
+    """A lock that is gone when its process is, which Optuna's own is not.
 
-    Without that, the next line would be joined to it, and nothing could be read any more.
+    Who takes it to write cuts off the half line that a full disk has left. Without that, the next
+    line would be joined to it, and nothing could be read any more.
     """
 
     def __init__(self, journal: str):
         super().__init__(journal)
         self._journal = journal
+        self._held: IO | None = None
 
     def acquire(self) -> bool:
-        is_taken = super().acquire()
+        self._held = open(f"{self._journal}.held", "w")  # noqa: SIM115
         try:
+            fcntl.flock(self._held, fcntl.LOCK_EX)
             _cut_half_line(self._journal)
         except BaseException:
             self.release()
             raise
-        return is_taken
+        return True
+
+    def release(self) -> None:
+        if self._held is not None:
+            self._held.close()
 
 
 def _cut_half_line(path: str) -> None:

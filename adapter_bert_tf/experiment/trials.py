@@ -88,6 +88,24 @@ def searches(experiment: Experiment) -> list[tuple[Search, Trial]]:
     ]
 
 
+class Asked:
+    """The trials that an experiment asks for; its folder may have more of them.
+
+    Args:
+      experiment: The experiment.
+      records: What is finished.
+    """
+
+    def __init__(self, experiment: Experiment, records: Iterable[Record]):
+        self.trials = to_trials(experiment, records)
+        self._keys = {_key(each) for each in self.trials}
+        self._searched = {(each.task, each.method) for _, each in searches(experiment)}
+
+    def has(self, each: Trial | Record) -> bool:
+        """Whether it is one of them."""
+        return _key(each) in self._keys or (each.task, each.method) in self._searched
+
+
 def count_trials(experiment: Experiment) -> dict[tuple[str, str], int]:
     """Returns how many trials each task and method has in all, by task and method."""
     rest = len(experiment.seeds) - (experiment.searched_with or len(experiment.seeds))

@@ -6,8 +6,10 @@ import functools
 import os
 import shutil
 import statistics
+import sys
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -33,8 +35,8 @@ from adapter_bert_tf.experiment.records import (
 )
 from adapter_bert_tf.experiment.select import choose
 from adapter_bert_tf.experiment.storage import LostStorageError, TakenError
-from adapter_bert_tf.experiment.table import NO_BERT, Experiment
-from adapter_bert_tf.experiment.trials import Trial, count_trials, searches, to_trials
+from adapter_bert_tf.experiment.table import NO_BERT, SQUAD, Experiment
+from adapter_bert_tf.experiment.trials import Asked, Trial, count_trials, searches
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
 from adapter_bert_tf.run.baseline import TextsOfTasks, run_baseline
@@ -116,31 +118,35 @@ def work(experiment: Experiment, engine: Engine, places: Places) -> None:
     models, texts = Models(), TextsOfTasks()
     while True:
         records = engine.records()
-        engine.add(to_trials(experiment, records))
+        asked = Asked(experiment, records)
+        engine.add(asked.trials)
         for each in searches(experiment):
             engine.search(*each)
-        claim = engine.claim()
+        claim = engine.claim(asked.has)
         if claim is not None:
-            print(_progress(experiment, records), end=" ")
+            print(_progress(experiment, filter(asked.has, records)), end=" ")
             try:
                 _do(claim, places, models, texts)
             except TakenError:
+                claim.drop()
                 print("  was silent for too long: others do it again", flush=True)
             records = engine.records()
             write_records(places.folder, records)
             _drop_worse(places, records, claim.trial)
         # What others have ended in between may ask for more trials: those of `records` may not.
-        elif _are_over(records) and _are_over(engine.records()):
+        elif _are_over(filter(asked.has, records)) and _are_over(
+            filter(asked.has, engine.records())
+        ):
             break
         else:
             time.sleep(_PAUSE)
 
 
-def _are_over(records: list[Record]) -> bool:
+def _are_over(records: Iterable[Record]) -> bool:
     return all(each.state not in (WAITING, RUNNING) for each in records)
 
 
-def _progress(experiment: Experiment, records: list[Record]) -> str:
+def _progress(experiment: Experiment, records: Iterable[Record]) -> str:
     """Says how many trials are over, and how long the others may take."""
     total = sum(count_trials(experiment).values())
     over = [each for each in records if each.state not in (WAITING, RUNNING)]
@@ -164,24 +170,33 @@ def _do(claim: Claim, places: Places, models: Models, texts: TextsOfTasks) -> No
     except StoppedError:
         claim.put_back()
         raise
-    except LostStorageError:
+    except (LostStorageError, TakenError):
         raise
-    except (OSError, DiskError, tf.errors.OpError) as error:
-        told = error if isinstance(error, UserError) else file_error(folder, error)
-        if isinstance(error, tf.errors.OpError) and not isinstance(told, DiskError):
-            _fail(claim, error)
-        else:  # The next trial would not fare better.
+    except Exception as error:
+        told = _as_disk_error(error, folder)
+        if told is not None:  # The next trial would not fare better.
             claim.put_back()
             raise told from None
-    except (UserError, MemoryError) as error:
-        _fail(claim, error)
+        _fail(claim, error, folder)
     else:
         print(f"  {results['metric']} {results['value']:.4f}", flush=True)
         claim.complete(results.pop("value"), folder=places.relative(folder), **results)
 
 
-def _fail(claim: Claim, error: Exception) -> None:
+def _as_disk_error(error: Exception, folder: str) -> UserError | None:
+    """Returns what is wrong with the disk; None if it is something else."""
+    if isinstance(error, OSError):
+        return file_error(folder, error)
+    told = file_error(folder, error) if isinstance(error, tf.errors.OpError) else error
+    return told if isinstance(told, DiskError) else None
+
+
+def _fail(claim: Claim, error: Exception, folder: str) -> None:
     reason = first_line(error)
+    if not isinstance(error, UserError | MemoryError | tf.errors.OpError):
+        reason = f"{type(error).__name__}: {reason}"
+        with _log(folder):
+            traceback.print_exception(error, file=sys.stdout)
     print(f"  failed: {reason}", flush=True)
     claim.fail(reason)
 
@@ -243,7 +258,8 @@ def score_tests(experiment: Experiment, engine: Engine, places: Places) -> None:
         return
     for point in choose(engine.records()).values():
         for record in point.records:
-            if record.test is None and _is_here(record, places):
+            # SQuAD keeps its test set to itself.
+            if record.task != SQUAD and record.test is None and _is_here(record, places):
                 print(f"{record.task} {record.method} seed={record.seed}: test", flush=True)
                 value = _test(record, places)
                 if value is not None:
@@ -282,26 +298,21 @@ def _test(record: Record, places: Places) -> float | None:
     return task.score(read)[record.metric]
 
 
-def keep_best(folder: str, place: str) -> bool:
+def keep_best(folder: str, place: str) -> None:
     """Copies the pack that a search chose, with its score on the test set.
 
     Args:
       folder: Folder of the experiment, which has one task and one method.
       place: Folder of the copy.
-
-    Returns:
-      False if all trials have failed.
     """
-    for point in choose(read_records(folder)).values():
-        record, found = point.first, Places(folder).pack(point.first)
-        if not os.path.isdir(found):
-            raise UserError(f"{found}: the best one was trained elsewhere, and is kept there")
-        pack = read_pack(found)
-        tested = {} if record.test is None else {f"test_{record.metric}": record.test}
-        kept = dataclasses.replace(pack, metrics={**pack.metrics, **tested})
-        write_pack(place, kept, read_tensors(found, pack))
-        return True
-    return False
+    (point,) = choose(read_records(folder)).values()
+    found = Places(folder).pack(point.first)
+    if not os.path.isdir(found):
+        raise UserError(f"{found}: the best one was trained elsewhere, and is kept there")
+    pack, test = read_pack(found), point.first.test
+    tested = {} if test is None else {f"test_{point.first.metric}": test}
+    kept = dataclasses.replace(pack, metrics={**pack.metrics, **tested})
+    write_pack(place, kept, read_tensors(found, pack))
 
 
 def ablate_all(experiment: Experiment, engine: Engine, places: Places) -> None:

@@ -22,7 +22,7 @@ from adapter_bert_tf.tuning.methods import Tuning
 
 # From 4 on, [CLS], the [SEP] of two texts and one token fit.
 _LENGTH, _BATCH = Range(4, TOKENS.most, whole=True), whole(1, 100_000)
-_COUNT = whole(1, 2**31 - 1)
+_COUNT, _SEED = whole(1, 2**31 - 1), whole(0, 2**31 - 1)
 
 Settings = TypeVar("Settings", bound="RunSettings")
 
@@ -92,9 +92,7 @@ class RunSettings:
     early_stopping: int | None = option(
         None, "Stop after so many epochs without a better metric.", group="Run", limits=_COUNT
     )
-    seed: int = option(
-        0, "Seed of everything that is random.", group="Run", limits=whole(0, 2**31 - 1)
-    )
+    seed: int = option(0, "Seed of everything that is random.", group="Run", limits=_SEED)
     adapter: AdapterConfig | None = AdapterConfig()
     tuning: Tuning = Tuning()
     devices: Devices = dataclasses.field(default_factory=Devices)
@@ -184,6 +182,13 @@ class ClassifierSettings(RunSettings):
         "Leave out rows without a label; otherwise they are an error.",
         group="Data",
         table=True,
+    )
+    split_seed: int | None = option(
+        None,
+        "Seed that a dev set is drawn with; by default --seed.",
+        group="Data",
+        table=True,
+        limits=_SEED,
     )
     encoding: str | None = option(
         None, "Encoding of your files; by default it is recognized.", group="Data", table=True

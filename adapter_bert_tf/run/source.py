@@ -100,6 +100,13 @@ def find_source(
     return source
 
 
+def _split_seed(settings: ClassifierSettings) -> int | None:
+    """Returns the seed that a dev set is drawn with; None if none is needed."""
+    if not (settings.do_train and settings.do_eval):
+        return None
+    return settings.seed if settings.split_seed is None else settings.split_seed
+
+
 def _find(settings: ClassifierSettings, kind: str | None, labels: tuple[str, ...] | None) -> Source:
     if settings.task is not None:
         settings.refuse_for("--task")
@@ -124,7 +131,7 @@ def _find(settings: ClassifierSettings, kind: str | None, labels: tuple[str, ...
         name=settings.name,
         kind=kind,
         labels=labels,
-        split_seed=settings.seed if settings.do_train and settings.do_eval else None,
+        split_seed=_split_seed(settings),
     )
 
 

@@ -93,6 +93,25 @@ def test_the_same_command_trains_nothing_again(swept, files):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["ablation", "--train_file=a.csv"], "ablation: expected --dev_file"),
+        (["ablation", "--task=SQuAD"], "--task=SQuAD v1.1: ablation is for tasks with classes"),
+        (["additional", "--task=squad"], "--task=SQuAD v1.1: additional is for tasks with"),
+        (["glue", "--train_file=a.csv", "--task=CoLA"], "--task=CoLA: expected either --task"),
+        (["sweep", "--task=CoLA", "--learning_rate="], "--learning_rate=: expected a value"),
+        (["sweep", "--task=CoLA", "--tuning=full", "--top_k=3"], "--top_k=3: none of the methods"),
+    ],
+)
+def test_what_can_not_be_tried_is_told(tmp_path, arguments, told):
+    done = run_without_tensorflow(PROGRAM, *arguments, f"--output_dir={tmp_path}/out")
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
     ("changed", "told"),
     [
         ("--dev_file={train}", "data is dev_file=dev.csv"),

@@ -9,7 +9,7 @@ import pytest
 
 from adapter_bert_tf import UserError
 from adapter_bert_tf.baseline.space import SPACE, Design
-from adapter_bert_tf.experiment import about
+from adapter_bert_tf.experiment import about, storage
 from adapter_bert_tf.experiment.engine import Claim, Engine
 from adapter_bert_tf.experiment.pruning import PRUNERS
 from adapter_bert_tf.experiment.storage import (
@@ -183,6 +183,22 @@ def test_half_a_line_of_a_full_disk_is_cut_off(tmp_path):
     assert sorted(values) == [0.5, 0.7]
 
 
+def _hold(journal: str) -> None:
+    """Dies while it writes to a journal."""
+    storage._Lock(journal).acquire()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_while_it_writes_holds_up_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Engine("out", "sweep").add(_trials(1))
+    dying = _SPAWN.Process(target=_hold, args=(f"out/{JOURNAL}",))
+    dying.start()
+    dying.join()
+    assert dying.exitcode == -signal.SIGKILL
+    assert Engine("out", "sweep").claim() is not None
+
+
 def test_a_damaged_journal_is_one_line(tmp_path):
     Engine(str(tmp_path), "sweep").add(_trials(1))
     (tmp_path / JOURNAL).write_bytes(b"no json\n")
@@ -228,7 +244,9 @@ def test_a_trial_that_others_have_taken_is_theirs(tmp_path, end):
     claim = other.claim()
     with pytest.raises(TakenError):
         end(silent)
-    claim.complete(0.9)
+    silent.drop()
+    claim.put_back()
+    engine.claim().complete(0.9)
     assert [each.value for each in engine.records()] == [0.9]
 
 
@@ -250,3 +268,11 @@ def test_passwords_of_databases_are_not_shown(tmp_path, url):
         Engine(str(tmp_path), "sweep", storage=url)
     assert "secret" not in str(error.value)
     assert "secret" not in about.collect({}, "program", [f"--storage={url}"])["command"]
+
+
+def test_a_worker_does_only_what_it_is_asked_for(tmp_path):
+    engine = Engine(str(tmp_path), "sweep")
+    engine.add(_trials(3))
+    claim = engine.claim(lambda trial: trial.settings["adapter_size"] == 2)
+    assert claim.trial == _trials(3)[1]
+    assert engine.claim(lambda trial: trial.settings["adapter_size"] == 2) is None

@@ -1,7 +1,11 @@
+import pytest
+
+from adapter_bert_tf import UserError
+from adapter_bert_tf.experiment import given
 from adapter_bert_tf.experiment.about import identify
 from adapter_bert_tf.experiment.given import narrow
 from adapter_bert_tf.experiment.places import Places
-from adapter_bert_tf.experiment.table import SMALL
+from adapter_bert_tf.experiment.table import PAPER, SMALL, SQUAD
 from adapter_bert_tf.experiment.trials import searches, to_trials
 
 
@@ -28,3 +32,42 @@ def test_a_report_names_the_settings_that_all_trials_have():
         "num_train_epochs=3.0 max_train_examples=100 train_batch_size=8"
     )
     assert told(max_train_examples=(100, 200)) == "num_train_epochs=3.0 train_batch_size=8"
+
+
+def test_searches_take_as_many_examples_as_trials_also_in_the_papers_profile():
+    experiment = narrow(PAPER["additional"], {"max_train_examples": (500,)})
+    trials = [*to_trials(experiment), *(trial for _, trial in searches(experiment))]
+    assert {trial.values["max_train_examples"] for trial in trials} == {500}
+
+
+def test_what_makes_a_variant_is_not_narrowed():
+    trials = to_trials(narrow(SMALL["variants"], {"adapter_size": (32,)}))
+    sizes = {trial.method: trial.values["adapter_size"] for trial in trials}
+    assert sizes.pop("pfeiffer") == 128
+    assert set(sizes.values()) == {32}
+
+
+def test_a_flag_that_no_method_has_is_told():
+    with pytest.raises(UserError, match="--top_k=3: none of the methods has it"):
+        narrow(SMALL["ablation"], {"top_k": (3,)})
+
+
+@pytest.mark.parametrize("name", ["squad", "SQuAD", "SQuAD v1.1", "squad_v1"])
+def test_squad_goes_by_its_names(name):
+    assert narrow(SMALL["tradeoff"], {"task": (name,)}).tasks == (SQUAD,)
+
+
+@pytest.mark.parametrize("name", ["s", "sq", "squad2"])
+def test_other_names_are_not_squad(name):
+    with pytest.raises(UserError, match=name):
+        narrow(SMALL["tradeoff"], {"task": (name,)})
+
+
+def test_a_sweep_of_files_has_one_dev_set_and_scores_their_test_set():
+    files = {"train_file": ("a.csv",), "seed": (3, 4)}
+    drawn = given._sweep(files)
+    assert drawn.fixed == {"split_seed": 3}
+    assert not drawn.tests
+    named = given._sweep({**files, "dev_file": ("b.csv",), "test_file": ("c.csv",)})
+    assert named.fixed == {}
+    assert named.tests

@@ -89,7 +89,7 @@ def _write(folder: pathlib.Path, experiment: str, trials) -> dict[str, str]:
     """Makes a report, and returns its files by name."""
     write_records(str(folder), trials)
     write_report(str(folder), experiment, ABOUT)
-    return {path.name: path.read_text() for path in folder.iterdir()}
+    return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
 
 
 class _Page(html.parser.HTMLParser):
@@ -325,6 +325,27 @@ def test_a_sweep_lists_all_settings_best_first(tmp_path):
     rows = _Page(files["report.html"]).tables["All settings, best first"]
     assert [row[5] for row in rows[1:]] == ["30.0", "20.0", "10.0"]
     assert "figure_parameters.svg" not in files
+
+
+def test_what_was_chosen_comes_before_a_long_list_of_all(tmp_path):
+    count = 70
+    trials = [_trial("a", "full", i / 100, learning_rate=i / 100) for i in range(1, count + 1)]
+    page = _write(tmp_path, "sweep", trials)["report.md"]
+    assert page.index("Chosen settings") < page.index("All settings")
+    assert f"The best 50 of {count}" in page
+    assert "learning_rate=0.7 " in page
+    assert "learning_rate=0.01 " not in page
+
+
+def test_the_task_pack_of_what_was_chosen_is_named_where_it_is(tmp_path):
+    trials = [
+        dataclasses.replace(_trial("a", method, 0.5), folder=f"trials/{method}")
+        for method in ("full", "adapters")
+    ]
+    assert "task pack" not in _write(tmp_path, "sweep", trials)["report.md"]
+    (tmp_path / "trials" / "full" / "pack").mkdir(parents=True)
+    rows = _Page(_write(tmp_path, "sweep", trials)["report.html"]).tables["Chosen settings"]
+    assert [row[-1] for row in rows] == ["task pack", "trials/full/pack", "\u2013"]
 
 
 def test_a_baseline_is_shown_beside_the_papers(tmp_path):

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pathlib
 import random
@@ -12,6 +13,7 @@ from adapter_bert_tf.experiment import worker
 from adapter_bert_tf.experiment.engine import Engine
 from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.records import read_records
+from adapter_bert_tf.experiment.storage import TakenError
 from adapter_bert_tf.experiment.table import NO_BERT, Arm, Experiment, Search
 from adapter_bert_tf.experiment.trials import to_trials
 from adapter_bert_tf.experiment.worker import Models, StoppedError, ablate_all, score_tests, work
@@ -138,6 +140,7 @@ def test_a_full_disk_ends_the_worker(bert, places, tmp_path, monkeypatch, error)
         (tf.errors.ResourceExhaustedError(None, None, "OOM when allocating"), "OOM"),
         (MemoryError("no memory"), "no memory"),
         (UserError("train.csv: no rows"), "no rows"),
+        (KeyError("text"), "KeyError: 'text'"),
     ],
 )
 def test_a_trial_that_is_too_large_or_wrong_fails_alone(
@@ -152,6 +155,40 @@ def test_a_trial_that_is_too_large_or_wrong_fails_alone(
     records = engine.records()
     assert {each.state for each in records} == {"failed"}
     assert all(reason in each.reason for each in records)
+
+
+def test_what_nobody_expected_is_told_with_its_place(bert, places, tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "run_classifier", lambda *_, **__: {}["text"])
+    experiment = _experiment(bert, seeds=(0,))
+    work(experiment, Engine(str(tmp_path), "sweep"), places)
+    log = pathlib.Path(places.run_folder(to_trials(experiment)[0]), "log.txt").read_text()
+    assert "Traceback" in log
+    assert "test_worker.py" in log
+
+
+def test_of_a_folder_with_more_only_what_is_asked_for_is_done(bert, places, tmp_path, monkeypatch):
+    experiment = _experiment(bert)
+    engine = Engine(str(tmp_path), "sweep")
+    engine.add(to_trials(experiment))
+    monkeypatch.setattr(worker, "_do", lambda claim, *_: claim.complete(0.5))
+    work(dataclasses.replace(experiment, seeds=(1,)), engine, places)
+    states = {(each.seed, each.state) for each in engine.records()}
+    assert states == {(0, "waiting"), (1, "complete")}
+
+
+def test_a_trial_that_others_have_taken_is_left_to_them(bert, places, tmp_path, monkeypatch):
+    engine, claims = Engine(str(tmp_path), "sweep"), []
+
+    def do(claim, *_):
+        claims.append(claim)
+        if len(claims) == 1:
+            raise TakenError
+        claim.complete(0.5)
+
+    monkeypatch.setattr(worker, "_do", do)
+    work(_experiment(bert), engine, places)
+    assert {each.state for each in engine.records()} == {"complete"}
+    assert len(claims) == 5
 
 
 def test_a_base_is_read_once_for_all_trials(bert, monkeypatch):
