@@ -106,24 +106,27 @@ def _single(given: Mapping[str, tuple[Any, ...]], name: str) -> Any:
 def read_experiment(name: str) -> Experiment:
     """Returns an experiment of the tables or a sweep, narrowed by the flags."""
     given = _given()
-    if name == SWEEP:
-        experiment = _sweep(given)
-    else:
-        experiment = PROFILES[flags.FLAGS.profile][name]
-        known = [each.method for each in experiment.arms]
-        methods = given.get("tuning", known)
-        for each in methods:
-            if each not in known:
-                raise UserError(f"--tuning={each}: {name} has the methods {', '.join(known)}")
-        arms = [each for each in experiment.arms if each.method in methods]
-        experiment = dataclasses.replace(experiment, arms=tuple(arms))
-        if SQUAD not in experiment.tasks and "train_file" in given:
-            if name == "ablation" and "dev_file" not in given:
-                raise UserError("ablation: expected --dev_file, the rows that it evaluates on")
-            experiment = dataclasses.replace(experiment, tasks=_own_files(given), of_tasks={})
-    experiment = narrow(experiment, given)
+    found = _sweep(given) if name == SWEEP else _of_tables(name, given)
+    experiment = narrow(found, given)
     _refuse_squad(name, experiment)
     return experiment
+
+
+def _of_tables(name: str, given: Mapping[str, tuple[Any, ...]]) -> Experiment:
+    experiment = PROFILES[flags.FLAGS.profile][name]
+    known = [each.method for each in experiment.arms]
+    methods = given.get("tuning", known)
+    for each in methods:
+        if each not in known:
+            raise UserError(f"--tuning={each}: {name} has the methods {', '.join(known)}")
+    arms = tuple(each for each in experiment.arms if each.method in methods)
+    experiment = dataclasses.replace(experiment, arms=arms)
+    if SQUAD in experiment.tasks or "train_file" not in given:
+        return experiment
+    if name == "ablation" and "dev_file" not in given:
+        raise UserError("ablation: expected --dev_file, the rows that it evaluates on")
+    tests = "test_file" in given
+    return dataclasses.replace(experiment, tasks=_own_files(given), of_tasks={}, tests=tests)
 
 
 def _own_files(given: Mapping[str, tuple[Any, ...]]) -> tuple[str, ...]:
