@@ -54,6 +54,7 @@ def _main() -> None:
         values.bert,
         bert_config_file=values.bert_config_file,
         vocab_file=values.vocab_file,
+        trust_module=values.trust_module,
     )
     answers = task.answers(texts, pairs, values.batch_size)
     columns = task.head.table(answers, task.labels)
@@ -189,6 +190,9 @@ def main() -> None:
         "bert_config_file", None, "Base: bert_config.json, if it is not beside the checkpoint."
     )
     flags.DEFINE_string("vocab_file", None, "Base: vocab.txt, if it is not beside the checkpoint.")
+    flags.DEFINE_boolean(
+        "trust_module", False, "Base: load a baseline's own SavedModel, which runs code."
+    )
     for name, text in (
         ("text", "Texts: a text; give the flag once for each text."),
         ("text_pair", "Texts: the second text of each pair, for a task on pairs."),

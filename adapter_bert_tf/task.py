@@ -177,6 +177,7 @@ def load_task(
     base: Task | None = None,
     bert_config_file: str | None = None,
     vocab_file: str | None = None,
+    trust_module: bool = False,
 ) -> Task:
     """Loads a task pack with the BERT that it was tuned on, or a baseline without BERT.
 
@@ -186,6 +187,8 @@ def load_task(
       base: A task whose base in memory is used. Both tasks then share its variables.
       bert_config_file: The base's configuration, if it is not beside the checkpoint.
       vocab_file: The base's vocabulary, if it is not beside the checkpoint.
+      trust_module: Whether a baseline's text module may be loaded that is none of the known ones:
+        a SavedModel runs code.
 
     Example:
       ```
@@ -199,7 +202,7 @@ def load_task(
         if bert or base or bert_config_file or vocab_file:
             raise UserError(f"{pack}: a baseline without BERT; it takes none")
         # It answers texts as other tasks do.
-        return cast(Task, load_baseline(pack))
+        return cast(Task, load_baseline(pack, trust_module))
     if base is not None:
         encoder = share_encoder(base.model.encoder, described, os.fspath(pack))
     else:

@@ -54,9 +54,9 @@ def test_the_best_on_validation_is_kept_with_its_test_score(found):
 
 
 def test_what_was_found_predicts(found):
-    done = run_quickly(
-        "adapter_bert_tf.predict", f"--pack={found}/pack", f"--text={made.NO}", f"--text={made.YES}"
-    )
+    asked = f"--pack={found}/pack", f"--text={made.NO}", f"--text={made.YES}"
+    assert "--trust_module" in run_quickly("adapter_bert_tf.predict", *asked).stderr
+    done = run_quickly("adapter_bert_tf.predict", *asked, "--trust_module")
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["no", "yes"]
 
@@ -107,6 +107,7 @@ def test_a_killed_search_finds_what_one_finds_that_was_not(given, tmp_path):
         (["--train_file=/nowhere.csv"], "/nowhere.csv: No such file"),
         (["--task=sms_spam", "--space=layers=1"], "--space=layers=1: expected CHOICE=VALUES"),
         (["--task=sms_spam", "--space=module=poems"], "poems: no text module"),
+        (["--task=sms_spam", "--space=module=http://a.com/m"], "expected https://"),
         (["--task=CoLA", "--trials=0"], "trials"),
     ],
 )
