@@ -481,12 +481,17 @@ def _record_cases() -> Iterator[Case]:
         )
         read_records(f"{folder}/a.tfrecord")
 
+    def long(folder: str) -> None:
+        pathlib.Path(folder, "a.tfrecord").write_bytes((2**40).to_bytes(8, "little") + bytes(68))
+        read_records(f"{folder}/a.tfrecord")
+
     def many(folder: str) -> None:
         write(f"{folder}/a.tfrecord", {**_RECORD, "label_ids": [10**9]})
         count_classes(f"{folder}/a.tfrecord")
 
     yield Case("record: two labels in a row, none in the next", unequal)
     yield Case("record: a billion classes", many)
+    yield Case("record: a terabyte in 76 bytes", long)
 
 
 # Models and public functions.
