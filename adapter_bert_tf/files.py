@@ -158,6 +158,12 @@ def refuse_special(path: str) -> None:
         raise UserError(f"{path}: expected a file, not a pipe, socket or device")
 
 
+def refuse_existing(path: str, flag: str) -> None:
+    """Refuses to write a file over another one."""
+    if exists(path):
+        raise UserError(f"{flag}={path}: exists, and is not overwritten")
+
+
 def file_digest(path: str) -> str:
     """Returns the SHA-256 of a file."""
     refuse_special(path)

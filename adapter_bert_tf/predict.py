@@ -25,7 +25,7 @@ from adapter_bert_tf.checks import whole
 from adapter_bert_tf.data.examples import cell
 from adapter_bert_tf.data.tables import Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import exists, is_remote, new_file, read_bytes
+from adapter_bert_tf.files import exists, is_remote, new_file, read_bytes, refuse_existing
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack, read_pack
 
@@ -104,15 +104,18 @@ def _check_output(path: str, output: str | None) -> None:
         raise UserError("--text_pair: goes with --text; with --file, give --text_pair_column")
     if not output:
         raise UserError("--output: expected the file to write")
-    if exists(output):
-        is_input = path == output or (os.path.exists(path) and os.path.samefile(path, output))
-        what = "is the input" if is_input else "exists"
-        raise UserError(f"--output={output}: {what}, and is not overwritten")
+    if path == output or (exists(output) and _is_same(path, output)):
+        raise UserError(f"--output={output}: is the input, and is not overwritten")
+    refuse_existing(output, "--output")
     folder = os.path.dirname(output) or "."
     if not is_remote(folder) and not os.path.isdir(folder):
         raise UserError(f"--output={output}: no such folder: {folder}")
     if not is_remote(folder) and not os.access(folder, os.W_OK):
         raise UserError(f"--output={output}: can't write to {folder}")
+
+
+def _is_same(path: str, other: str) -> bool:
+    return all(map(os.path.exists, (path, other))) and os.path.samefile(path, other)
 
 
 def _read_table(path: str) -> Table:
