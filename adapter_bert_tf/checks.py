@@ -21,6 +21,8 @@ Check = Callable[[Any, str], Any]
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 40
 _SHOWN.maxlevel = 2
+# Names in a list: the largest BERT has a thousand variables.
+MOST_NAMES = 100_000
 _DIGITS = frozenset("0123456789abcdef")
 
 
@@ -148,11 +150,13 @@ def each(check: Check, *, different: bool = False, most: int | None = None) -> C
             raise refuse(where, "a list", value)
         if most is not None and len(value) > most:
             raise _error(where, f"expected {most:,} at most, not {len(value):,}")
+        seen = set()
         for number, item in enumerate(value):
             check(item, f"{where}[{number}]")
-        if different and len(set(value)) < len(value):
-            twice = next(item for item in value if value.count(item) > 1)
-            raise _error(where, f"{_SHOWN.repr(twice)} is there twice")
+            if different:
+                if item in seen:
+                    raise _error(where, f"{_SHOWN.repr(item)} is there twice")
+                seen.add(item)
         return value
 
     return check_all

@@ -8,7 +8,17 @@ from typing import Any
 
 from adapter_bert_tf.base.config import MOST_WORDS, BertConfig, config_from_export
 from adapter_bert_tf.base.presets import public_name
-from adapter_bert_tf.checks import ANY_OBJECT, Check, boolean, each, fields, named, text, whole
+from adapter_bert_tf.checks import (
+    ANY_OBJECT,
+    MOST_NAMES,
+    Check,
+    boolean,
+    each,
+    fields,
+    named,
+    text,
+    whole,
+)
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import byte_size, exists, file_sizes, list_folder, read_json_object
 from adapter_bert_tf.pack.pack import Pack, parse_pack
@@ -23,14 +33,15 @@ _FLOAT = 4
 # Tasks that are listed of many.
 _LISTED = 20
 
-_NAMES = each(text, different=True)
-_NUMBERS = each(whole(0, 2**40))
+_NAMES = each(text, different=True, most=MOST_NAMES)
+_NUMBERS = each(whole(0, 2**40), most=MOST_NAMES)
+_SHAPE = each(whole(0, 2**40), most=2)
 _LAYOUT: dict[str, Check] = {
     "paths": _NAMES,
-    "numbers": each(_NUMBERS),
-    "shapes": each(_NUMBERS),
+    "numbers": each(_NUMBERS, most=MOST_NAMES),
+    "shapes": each(_SHAPE),
 }
-_TASKS = each(fields({"name": text, "pack": ANY_OBJECT}, {}, closed=False))
+_TASKS = each(fields({"name": text, "pack": ANY_OBJECT}, {}, closed=False), most=MOST_NAMES)
 # Old exports don't say them.
 _SIGNATURES = {"signatures": named(fields({"inputs": _NAMES, "outputs": _NAMES}, {}, closed=False))}
 # Other versions may say more.
