@@ -1,6 +1,7 @@
 """Training in this process; how a program is killed and resumed is tested from outside."""
 
 import glob
+import os
 import pathlib
 import signal
 import threading
@@ -319,10 +320,13 @@ def test_of_a_damaged_checkpoint_nothing_is_taken_but_the_one_before(
     # What a process that was killed while it saved leaves.
     (saved / "ckpt-3_temp").mkdir()
     (saved / "ckpt-3_temp" / "part-00000-of-00001.data-00000-of-00001").write_bytes(b"half")
+    # It would be waited for.
+    os.mkfifo(saved / "ckpt-9.index")
     capsys.readouterr()
     assert _finished(bert, tmp_path, batches) == uninterrupted["adapters"]
     printed = capsys.readouterr().out
-    assert f"{saved}/ckpt-2: damaged; the checkpoint before it is taken\n" in printed
+    for name in ("ckpt-9", "ckpt-2"):
+        assert f"{saved}/{name}: damaged; the checkpoint before it is taken\n" in printed
     assert "resumed at step 1" in printed
     assert {path.name.split(".")[0] for path in saved.iterdir()} == {"ckpt-3", "ckpt-6"}
 
