@@ -19,6 +19,8 @@ from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
 from adapter_bert_tf.errors import UserError, some
 
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
 
 def load_encoder(
     bert: str | os.PathLike,
@@ -130,6 +132,9 @@ def _read_once(base: Base) -> dict[str, np.ndarray]:
         if path in tensors:
             raise UserError(f"{base.origin}: holds {path} twice")
         tensors[path] = array
+    odd = [p for p, each in tensors.items() if each.dtype.name not in _FLOATS]
+    if odd:
+        raise UserError(f"{base.origin}: some weights are no floats: {some(odd)}")
     odd = [path for path, array in tensors.items() if not np.isfinite(array).all()]
     if odd:
         raise UserError(f"{base.origin}: some weights are not finite: {some(odd)}")
