@@ -26,7 +26,13 @@ def define_own_flags() -> None:
     flags.DEFINE_string("output_dir", None, "Experiment: folder of the experiment.")
     flags.DEFINE_boolean("dry_run", False, "Experiment: print what would be done, and how long.")
     flags.DEFINE_string("storage", None, "Experiment: a database that many machines share.")
-    flags.DEFINE_integer("workers", 1, "Experiment: processes on this machine.", lower_bound=1)
+    flags.DEFINE_integer(
+        "workers",
+        1,
+        "Experiment: processes on this machine.",
+        lower_bound=1,
+        upper_bound=max(8, 4 * (os.cpu_count() or 1)),
+    )
     flags.DEFINE_enum("pruner", None, ["median", "hyperband"], "Experiment: end bad trials early.")
     flags.DEFINE_boolean("retry_failed", False, "Experiment: do trials again that have failed.")
     flags.DEFINE_boolean("is_worker", False, "Worker: leaves the report to others.")
