@@ -88,6 +88,7 @@ def whole(least: int, most: int) -> Range:
 
 
 NUMBER = Range()
+BATCH_SIZE = whole(1, 100_000)
 # A part of a whole that leaves something of it, such as a rate of dropout.
 SHARE = Range(0, 1, below=True)
 
@@ -105,9 +106,13 @@ def boolean(value: Any, where: str) -> Any:
 
 
 def text(value: Any, where: str) -> Any:
-    """Checks for a text."""
+    """Checks for a text. JSON may have halves of characters, which no other file can hold."""
     if not isinstance(value, str):
         raise refuse(where, "a text", value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise refuse(where, "a text that UTF-8 can hold", value) from None
     return value
 
 
@@ -200,7 +205,8 @@ def _object(check_of: Callable[[str], Check]) -> Check:
             raise refuse(where, "an object", value)
         place = f"{where} " if where.endswith(":") else f"{where}."
         for name, item in value.items():
-            check_of(name)(item, place + (name if name.isidentifier() else _SHOWN.repr(name)))
+            shown = place + (name if name.isidentifier() else _SHOWN.repr(name))
+            check_of(text(name, shown))(item, shown)
         return value
 
     return check

@@ -66,13 +66,18 @@ def file_size(path: str | os.PathLike) -> int:
     return os.path.getsize(path)
 
 
-def file_sizes(folder: str | os.PathLike) -> Iterator[int]:
-    """Yields the size of each file in a folder, and in those below it."""
+def all_files(folder: str | os.PathLike) -> Iterator[str]:
+    """Yields the path of each file in a folder, and in those below it."""
     for path in (os.path.join(folder, name) for name in list_folder(folder)):
         if is_folder(path):
-            yield from file_sizes(path)
+            yield from all_files(path)
         else:
-            yield file_size(path)
+            yield path
+
+
+def file_sizes(folder: str | os.PathLike) -> Iterator[int]:
+    """Yields the size of each file in a folder, and in those below it."""
+    return map(file_size, all_files(folder))
 
 
 def absolute(path: str | os.PathLike) -> str:

@@ -21,7 +21,7 @@ from absl import flags
 from adapter_bert_tf import entry
 from adapter_bert_tf.bulk.columns import add_columns, find_text_columns, original_rows
 from adapter_bert_tf.bulk.form import form_of
-from adapter_bert_tf.checks import whole
+from adapter_bert_tf.checks import BATCH_SIZE
 from adapter_bert_tf.data.examples import cell
 from adapter_bert_tf.data.tables import Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
@@ -36,7 +36,7 @@ _SHOWN = 60
 def _main() -> None:
     values = flags.FLAGS
     pack = _read_text_pack(values.pack)
-    whole(1, 100_000)(values.batch_size, "--batch_size")
+    BATCH_SIZE(values.batch_size, "--batch_size")
     if bool(values.text) == bool(values.file):
         raise UserError("expected either --text or --file")
     # All mistakes in flags and files are found before TensorFlow is loaded.

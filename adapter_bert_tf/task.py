@@ -11,6 +11,7 @@ from adapter_bert_tf import internals
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import find_base, make_encoder
 from adapter_bert_tf.baseline.task import load_baseline
+from adapter_bert_tf.checks import refuse
 from adapter_bert_tf.data.batches import Batches, bucket_lengths
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.heads.head import Head
@@ -100,6 +101,9 @@ class Task(TextTask):
         """Answers a question about a text of any length."""
         if self._takes_texts:
             raise UserError(f"{self.name}: a task on texts, use predict; answer is for questions")
+        for name, value in (("question", question), ("context", context)):
+            if not isinstance(value, str):
+                raise refuse(name, "a text", value)
         questions = Questions(["question"], [question], [context], [0])
         lengths = bucket_lengths(self.max_seq_length)
         best = self.answer_windows(self.windows(questions), _WINDOWS, lengths)[0].chosen
