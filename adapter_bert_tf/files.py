@@ -283,7 +283,10 @@ def new_folder(path: str, last: str) -> Iterator[str]:
     try:
         yield beside
         os.chmod(beside, 0o777 & ~_umask())
-        os.rename(beside, path)
+        try:
+            os.rename(beside, path)
+        except OSError as error:  # Another process may have been faster.
+            raise file_error(path, error) from None
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
