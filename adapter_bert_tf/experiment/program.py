@@ -11,12 +11,13 @@ from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.baseline.space import check_modules
-from adapter_bert_tf.errors import file_error
+from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.experiment import about
 from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.records import write_records
 from adapter_bert_tf.experiment.table import Experiment
 from adapter_bert_tf.experiment.trials import searches, to_trials
+from adapter_bert_tf.files import is_remote
 from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.source import check_files
 
@@ -36,6 +37,12 @@ def define_own_flags() -> None:
     flags.DEFINE_enum("pruner", None, ["median", "hyperband"], "Experiment: end bad trials early.")
     flags.DEFINE_boolean("retry_failed", False, "Experiment: do trials again that have failed.")
     flags.DEFINE_boolean("is_worker", False, "Worker: leaves the report to others.")
+
+
+def refuse_remote(folder: str) -> None:
+    """Refuses a remote folder: workers lock what they share, and a database is there."""
+    if is_remote(folder):
+        raise UserError(f"--output_dir={folder}: expected a folder on this machine")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -121,6 +121,13 @@ def test_mistakes_are_one_line_before_tensorflow_is_loaded(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_remote_folder_is_refused_at_the_start(tmp_path):
+    flags = ["--task=sms_spam", "--output_dir=ram://b"]
+    done = run_without_tensorflow(PROGRAM, *flags, cwd=tmp_path)
+    assert done.stderr == "error: --output_dir=ram://b: expected a folder on this machine\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_labels_that_are_wrong_are_told_before_anything_is_written(given, tmp_path):
     bad = tmp_path / "bad.csv"
     bad.write_text("text,label\nword1,maybe\n")
