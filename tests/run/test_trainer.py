@@ -425,3 +425,9 @@ def test_what_is_trained_is_printed_first(bert, tmp_path, batches, capsys):
     assert "task     test: classification, 20 training examples" in printed
     assert "tuning   adapters: " in printed
     assert "steps    3 of 8 examples, learning rate 0.01\n" in printed
+
+
+def test_a_file_in_the_place_of_the_summaries_is_told(tmp_path):
+    (tmp_path / "tensorboard").write_text("x")
+    with pytest.raises(UserError, match="tensorboard/dev: "):
+        trainer._summaries(RunFolder(str(tmp_path)), "dev")
