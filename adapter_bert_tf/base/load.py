@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ def make_encoder(base: Base, adapter: AdapterConfig | None) -> AdapterBertEncode
     """Reads a base into an encoder with new adapters."""
     tensors = _read_once(base)
     # Before anything is built: a wrong configuration may ask for any amount of memory.
-    _check_sizes(base, tensors)
+    check_sizes(base, tensors)
     encoder = AdapterBertEncoder(adapter=adapter, **base.config.encoder_arguments())
     # Initial values of its own would cost time, and memory that TensorFlow does not give back.
     encoder.ensure_built(tensors)
@@ -141,7 +141,7 @@ def _read_once(base: Base) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _check_sizes(base: Base, tensors: dict[str, np.ndarray]) -> None:
+def check_sizes(base: Base, tensors: Mapping[str, np.ndarray]) -> None:
     """Refuses weights that are not of the sizes that the configuration says."""
     missing = set(google_names(base.config.num_layers).values()) - tensors.keys()
     if missing:

@@ -26,7 +26,7 @@ from adapter_bert_tf.serve.description import FORMAT, Description, read_descript
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.plan import Plan, next_version, plan_version
 from adapter_bert_tf.serve.requests import TEXT_OPS
-from adapter_bert_tf.serve.service import ServedTask, Service, read_service
+from adapter_bert_tf.serve.service import ServedTask, Service, check_base, read_service
 from adapter_bert_tf.serve.signatures import Signatures, make_signatures
 from adapter_bert_tf.serve.values import from_served, split
 from adapter_bert_tf.text.tokenizer import Vocabulary
@@ -323,4 +323,6 @@ def _read(
         for task, own in zip(description.tasks, tensors, strict=True)
     ]
     vocabulary = Vocabulary(tuple(raw["tokens"]), raw["lower_case"])
-    return Base(raw["origin"], config, vocabulary, lambda: iter(base.items())), tasks
+    read = Base(raw["origin"], config, vocabulary, lambda: iter(base.items()))
+    check_base(read, tasks, description.folder)
+    return read, tasks
