@@ -21,6 +21,8 @@ Check = Callable[[Any, str], Any]
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 40
 _SHOWN.maxlevel = 2
+# Names in a list: the largest BERT has a thousand variables.
+MOST_NAMES = 100_000
 _DIGITS = frozenset("0123456789abcdef")
 
 
@@ -86,6 +88,7 @@ def whole(least: int, most: int) -> Range:
 
 
 NUMBER = Range()
+BATCH_SIZE = whole(1, 100_000)
 # A part of a whole that leaves something of it, such as a rate of dropout.
 SHARE = Range(0, 1, below=True)
 
@@ -103,9 +106,13 @@ def boolean(value: Any, where: str) -> Any:
 
 
 def text(value: Any, where: str) -> Any:
-    """Checks for a text."""
+    """Checks for a text. JSON may have halves of characters, which no other file can hold."""
     if not isinstance(value, str):
         raise refuse(where, "a text", value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise refuse(where, "a text that UTF-8 can hold", value) from None
     return value
 
 
@@ -148,11 +155,13 @@ def each(check: Check, *, different: bool = False, most: int | None = None) -> C
             raise refuse(where, "a list", value)
         if most is not None and len(value) > most:
             raise _error(where, f"expected {most:,} at most, not {len(value):,}")
+        seen = set()
         for number, item in enumerate(value):
             check(item, f"{where}[{number}]")
-        if different and len(set(value)) < len(value):
-            twice = next(item for item in value if value.count(item) > 1)
-            raise _error(where, f"{_SHOWN.repr(twice)} is there twice")
+            if different:
+                if item in seen:
+                    raise _error(where, f"{_SHOWN.repr(item)} is there twice")
+                seen.add(item)
         return value
 
     return check_all
@@ -196,7 +205,8 @@ def _object(check_of: Callable[[str], Check]) -> Check:
             raise refuse(where, "an object", value)
         place = f"{where} " if where.endswith(":") else f"{where}."
         for name, item in value.items():
-            check_of(name)(item, place + (name if name.isidentifier() else _SHOWN.repr(name)))
+            shown = place + (name if name.isidentifier() else _SHOWN.repr(name))
+            check_of(text(name, shown))(item, shown)
         return value
 
     return check

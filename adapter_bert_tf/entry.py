@@ -1,13 +1,15 @@
 """How the programs start and end."""
 
+import io
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import MOST_OF_DESCRIPTION, read_text
 
 # The exit codes of a run that was stopped and saved where it was, and of a program that Ctrl-C
 # ended at once, as shells count them.
@@ -15,6 +17,9 @@ STOPPED, INTERRUPTED = 143, 130
 
 # absl puts the choices of a flag in front of its help, and joins lines.
 _HELP = re.compile(r"(<(?P<choices>.*)>: )?(?P<group>\w+): (?P<text>.*)", re.DOTALL)
+
+
+_FLAG_FILE = re.compile(r"--?flagfile(=(?P<path>.*))?", re.DOTALL)
 
 
 def print_flags(title: str) -> None:
@@ -65,6 +70,10 @@ def run(main: Callable[..., None], arguments: Sequence[str] = ()) -> None:
       arguments: What that is, in words; all of it is needed.
     """
     prepare_tensorflow()
+    # Files may hold characters that a terminal, or UTF-8, does not.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if {"--help", "--helpshort"} & set(sys.argv[1:]):
         _print_help(sys.modules[main.__module__].__doc__ or "")
         sys.exit(0)
@@ -91,7 +100,17 @@ def run(main: Callable[..., None], arguments: Sequence[str] = ()) -> None:
 def _parse(arguments: list[str]) -> list[str]:
     """Parses the flags. Unlike absl's own parser, it tells a wrong one in a single line."""
     try:
+        for path in _flag_files(arguments):
+            read_text(path, MOST_OF_DESCRIPTION)  # absl would wait for a pipe.
         return flags.FLAGS(arguments)
-    except flags.Error as error:
+    except (flags.Error, UserError) as error:
         print(f"error: {UserError(' '.join(str(error).split()))}", file=sys.stderr)
         sys.exit(1)
+
+
+def _flag_files(arguments: Sequence[str]) -> Iterator[str]:
+    for argument, after in zip(arguments, [*arguments[1:], None], strict=True):
+        match = _FLAG_FILE.fullmatch(argument)
+        path = match and (after if match["path"] is None else match["path"])
+        if path:
+            yield os.path.expanduser(path)

@@ -53,7 +53,7 @@ def _export(values: flags.FlagValues) -> str:
     from adapter_bert_tf.serve.export import export, export_packs
 
     if is_baseline:
-        return export(values.packs, values.export_dir)
+        return export(values.packs, values.export_dir, trust_module=values.trust_module)
     base = find_base(values.bert, values.bert_config_file, values.vocab_file, values.do_lower_case)
     return export_packs(base, values.packs, values.export_dir, values.drop_layers)
 
@@ -108,6 +108,9 @@ def main() -> None:
     flags.DEFINE_string("vocab_file", None, "Base: vocab.txt, if it is not beside the checkpoint.")
     flags.DEFINE_boolean(
         "do_lower_case", None, "Base: lower-case the text; by default as the base says."
+    )
+    flags.DEFINE_boolean(
+        "trust_module", False, "Base: load a baseline's own SavedModel, which runs code."
     )
     entry.run(_main)
 

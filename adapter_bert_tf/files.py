@@ -66,13 +66,18 @@ def file_size(path: str | os.PathLike) -> int:
     return os.path.getsize(path)
 
 
-def file_sizes(folder: str | os.PathLike) -> Iterator[int]:
-    """Yields the size of each file in a folder, and in those below it."""
+def all_files(folder: str | os.PathLike) -> Iterator[str]:
+    """Yields the path of each file in a folder, and in those below it."""
     for path in (os.path.join(folder, name) for name in list_folder(folder)):
         if is_folder(path):
-            yield from file_sizes(path)
+            yield from all_files(path)
         else:
-            yield file_size(path)
+            yield path
+
+
+def file_sizes(folder: str | os.PathLike) -> Iterator[int]:
+    """Yields the size of each file in a folder, and in those below it."""
+    return map(file_size, all_files(folder))
 
 
 def absolute(path: str | os.PathLike) -> str:
@@ -156,6 +161,12 @@ def refuse_special(path: str) -> None:
         return  # Whoever opens it says why that fails. Remote folders have nothing special.
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise UserError(f"{path}: expected a file, not a pipe, socket or device")
+
+
+def refuse_existing(path: str, flag: str) -> None:
+    """Refuses to write a file over another one."""
+    if exists(path):
+        raise UserError(f"{flag}={path}: exists, and is not overwritten")
 
 
 def file_digest(path: str) -> str:
@@ -272,7 +283,10 @@ def new_folder(path: str, last: str) -> Iterator[str]:
     try:
         yield beside
         os.chmod(beside, 0o777 & ~_umask())
-        os.rename(beside, path)
+        try:
+            os.rename(beside, path)
+        except OSError as error:  # Another process may have been faster.
+            raise file_error(path, error) from None
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise

@@ -13,7 +13,14 @@ from adapter_bert_tf import entry
 from adapter_bert_tf.data.glue import GLUE
 from adapter_bert_tf.data.sources import task_key
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import exists, is_folder, local_copy, write_atomically
+from adapter_bert_tf.files import (
+    MOST_OF_DESCRIPTION,
+    exists,
+    is_folder,
+    read_bytes,
+    refuse_existing,
+    write_atomically,
+)
 from adapter_bert_tf.run.folder import RunFolder
 
 
@@ -23,6 +30,7 @@ def write_glue_submission(runs: list[str], output: str) -> list[str]:
     found: dict[str, str] = {}
     if not runs:
         raise UserError("--runs: expected the folders of runs")
+    refuse_existing(output, "--output")
     for run in runs:
         if not is_folder(run):
             raise UserError(f"{run}: no such folder")
@@ -37,13 +45,19 @@ def write_glue_submission(runs: list[str], output: str) -> list[str]:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, run in found.items():
-            with local_copy(os.path.join(run, name)) as local:
-                archive.write(local, name)
+            archive.writestr(name, _read(os.path.join(run, name)))
     try:
         write_atomically(output, content.getvalue())
     except OSError as error:
         raise file_error(output, error) from None
     return [name for name in names if name not in found]
+
+
+def _read(path: str) -> bytes:
+    content = read_bytes(path, MOST_OF_DESCRIPTION)
+    if not content:
+        raise UserError(f"{path}: is empty; expected what run_classifier.py --do_predict writes")
+    return content
 
 
 def _refuse_other_tasks(run: str) -> None:

@@ -21,11 +21,11 @@ from absl import flags
 from adapter_bert_tf import entry
 from adapter_bert_tf.bulk.columns import add_columns, find_text_columns, original_rows
 from adapter_bert_tf.bulk.form import form_of
-from adapter_bert_tf.checks import whole
+from adapter_bert_tf.checks import BATCH_SIZE
 from adapter_bert_tf.data.examples import cell
 from adapter_bert_tf.data.tables import Table, layout_of, read_table
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import exists, is_remote, new_file, read_bytes
+from adapter_bert_tf.files import exists, is_remote, new_file, read_bytes, refuse_existing
 from adapter_bert_tf.heads.kinds import TEXT_LABELS
 from adapter_bert_tf.pack.pack import Pack, read_pack
 
@@ -36,7 +36,7 @@ _SHOWN = 60
 def _main() -> None:
     values = flags.FLAGS
     pack = _read_text_pack(values.pack)
-    whole(1, 100_000)(values.batch_size, "--batch_size")
+    BATCH_SIZE(values.batch_size, "--batch_size")
     if bool(values.text) == bool(values.file):
         raise UserError("expected either --text or --file")
     # All mistakes in flags and files are found before TensorFlow is loaded.
@@ -54,6 +54,7 @@ def _main() -> None:
         values.bert,
         bert_config_file=values.bert_config_file,
         vocab_file=values.vocab_file,
+        trust_module=values.trust_module,
     )
     answers = task.answers(texts, pairs, values.batch_size)
     columns = task.head.table(answers, task.labels)
@@ -103,15 +104,18 @@ def _check_output(path: str, output: str | None) -> None:
         raise UserError("--text_pair: goes with --text; with --file, give --text_pair_column")
     if not output:
         raise UserError("--output: expected the file to write")
-    if exists(output):
-        is_input = path == output or (os.path.exists(path) and os.path.samefile(path, output))
-        what = "is the input" if is_input else "exists"
-        raise UserError(f"--output={output}: {what}, and is not overwritten")
+    if path == output or (exists(output) and _is_same(path, output)):
+        raise UserError(f"--output={output}: is the input, and is not overwritten")
+    refuse_existing(output, "--output")
     folder = os.path.dirname(output) or "."
     if not is_remote(folder) and not os.path.isdir(folder):
         raise UserError(f"--output={output}: no such folder: {folder}")
     if not is_remote(folder) and not os.access(folder, os.W_OK):
         raise UserError(f"--output={output}: can't write to {folder}")
+
+
+def _is_same(path: str, other: str) -> bool:
+    return all(map(os.path.exists, (path, other))) and os.path.samefile(path, other)
 
 
 def _read_table(path: str) -> Table:
@@ -189,6 +193,9 @@ def main() -> None:
         "bert_config_file", None, "Base: bert_config.json, if it is not beside the checkpoint."
     )
     flags.DEFINE_string("vocab_file", None, "Base: vocab.txt, if it is not beside the checkpoint.")
+    flags.DEFINE_boolean(
+        "trust_module", False, "Base: load a baseline's own SavedModel, which runs code."
+    )
     for name, text in (
         ("text", "Texts: a text; give the flag once for each text."),
         ("text_pair", "Texts: the second text of each pair, for a task on pairs."),

@@ -205,8 +205,9 @@ def _progress(folder: RunFolder, settings: Mapping[str, Any]) -> str:
         return f"finished: {epochs} epochs, {results['steps']:,} steps, {seconds:,.0f} s"
     if not folder.asked():
         return "evaluated, not trained"
-    epochs = len(folder.history())
-    return f"{epochs} of {settings['num_train_epochs']:g} epochs; the same command resumes it"
+    planned = settings.get("num_train_epochs")
+    asked = "" if planned is None else f" of {planned:g}"
+    return f"{len(folder.history())}{asked} epochs; the same command resumes it"
 
 
 # Experiments, and searches of a baseline.

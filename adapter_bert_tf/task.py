@@ -11,6 +11,7 @@ from adapter_bert_tf import internals
 from adapter_bert_tf.base.base import Base
 from adapter_bert_tf.base.load import find_base, make_encoder
 from adapter_bert_tf.baseline.task import load_baseline
+from adapter_bert_tf.checks import refuse
 from adapter_bert_tf.data.batches import Batches, bucket_lengths
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.heads.head import Head
@@ -100,6 +101,9 @@ class Task(TextTask):
         """Answers a question about a text of any length."""
         if self._takes_texts:
             raise UserError(f"{self.name}: a task on texts, use predict; answer is for questions")
+        for name, value in (("question", question), ("context", context)):
+            if not isinstance(value, str):
+                raise refuse(name, "a text", value)
         questions = Questions(["question"], [question], [context], [0])
         lengths = bucket_lengths(self.max_seq_length)
         best = self.answer_windows(self.windows(questions), _WINDOWS, lengths)[0].chosen
@@ -177,6 +181,7 @@ def load_task(
     base: Task | None = None,
     bert_config_file: str | None = None,
     vocab_file: str | None = None,
+    trust_module: bool = False,
 ) -> Task:
     """Loads a task pack with the BERT that it was tuned on, or a baseline without BERT.
 
@@ -186,6 +191,8 @@ def load_task(
       base: A task whose base in memory is used. Both tasks then share its variables.
       bert_config_file: The base's configuration, if it is not beside the checkpoint.
       vocab_file: The base's vocabulary, if it is not beside the checkpoint.
+      trust_module: Whether a baseline's text module may be loaded that is none of the known ones:
+        a SavedModel runs code.
 
     Example:
       ```
@@ -199,7 +206,7 @@ def load_task(
         if bert or base or bert_config_file or vocab_file:
             raise UserError(f"{pack}: a baseline without BERT; it takes none")
         # It answers texts as other tasks do.
-        return cast(Task, load_baseline(pack))
+        return cast(Task, load_baseline(pack, trust_module))
     if base is not None:
         encoder = share_encoder(base.model.encoder, described, os.fspath(pack))
     else:

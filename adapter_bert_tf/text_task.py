@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from adapter_bert_tf.checks import BATCH_SIZE
 from adapter_bert_tf.data.examples import Examples
 from adapter_bert_tf.data.memory import Tabular, to_table
 from adapter_bert_tf.data.sources import OwnFiles
@@ -86,6 +87,7 @@ class TextTask(abc.ABC):
     ) -> dict[str, np.ndarray]:
         """Returns what `predict` says as arrays, by the names of an export's outputs."""
         self.check_texts(texts, pairs)
+        BATCH_SIZE(batch_size, "batch_size")
         shown = len(texts) > _TOGETHER
         bar = tf_keras.utils.Progbar(len(texts), unit_name="text", interval=1, verbose=shown)
         parts = [

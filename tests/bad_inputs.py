@@ -178,8 +178,8 @@ _PACK: Wrong = {
     "head.settings.activation": [*_TEXT, "step"],
     "head.settings.name": [1, "head"],
     "task": [1, True, [], {}],
-    "labels": [*_LIST, ["a", "b"], ["a", "b", "b"], ["a"] * 4],
-    "metrics": [None, 1, [], "a"],
+    "labels": [*_LIST, ["\ud800", "b", "c"], ["a", "b"], ["a", "b", "b"], ["a"] * 4],
+    "metrics": [None, 1, [], "a", {"\ud800": 1.0}],
     "metrics.f1": _NUMBER,
     "vocabulary": [1, [], "a", {}],
     "vocabulary.size": [*_WHOLE, 0],
@@ -330,7 +330,7 @@ def _readers() -> Iterator[tuple[str, Callable[[str], Any], bool]]:
     """Yields the name of each file that is read, what reads it, and whether it is JSON."""
     from adapter_bert_tf import answer, squad_evaluate
     from adapter_bert_tf.adapterhub.files import read_files
-    from adapter_bert_tf.base.checkpoint import TfCheckpoint
+    from adapter_bert_tf.base.checkpoint import TfCheckpoint, find_checkpoint
     from adapter_bert_tf.base.config import read_google_config, read_hugging_face_config
     from adapter_bert_tf.base.hub import SavedEncoder
     from adapter_bert_tf.base.hugging_face import read_hugging_face_base
@@ -358,6 +358,11 @@ def _readers() -> Iterator[tuple[str, Callable[[str], Any], bool]]:
         )
         return dict(read_hugging_face_base(os.path.dirname(path)).read())
 
+    def beside_checkpoints(path: str) -> Any:
+        for name in ("a.index", "b.index"):
+            pathlib.Path(path).with_name(name).touch()
+        return find_checkpoint(os.path.dirname(path))
+
     def in_pack(read: Callable) -> Callable[[str], Any]:
         pack = parse_pack({**described, "weights": "w.safetensors"}, "pack.json")
         return lambda path: read(os.path.dirname(path), pack)
@@ -381,6 +386,7 @@ def _readers() -> Iterator[tuple[str, Callable[[str], Any], bool]]:
     yield "context.txt", answer._read, False
     yield "predictions.json", lambda path: squad_evaluate._read(path, text)["q"], False
     yield "rows.tfrecord", read_tfrecords, False
+    yield "checkpoint", beside_checkpoints, False
     yield "model.ckpt.index", lambda path: TfCheckpoint(path.removesuffix(".index")), False
     yield "w.safetensors", in_pack(read_tensors), False
     yield "w.safetensors", in_pack(read_shapes), False
@@ -481,12 +487,17 @@ def _record_cases() -> Iterator[Case]:
         )
         read_records(f"{folder}/a.tfrecord")
 
+    def long(folder: str) -> None:
+        pathlib.Path(folder, "a.tfrecord").write_bytes((2**40).to_bytes(8, "little") + bytes(68))
+        read_records(f"{folder}/a.tfrecord")
+
     def many(folder: str) -> None:
         write(f"{folder}/a.tfrecord", {**_RECORD, "label_ids": [10**9]})
         count_classes(f"{folder}/a.tfrecord")
 
     yield Case("record: two labels in a row, none in the next", unequal)
     yield Case("record: a billion classes", many)
+    yield Case("record: a terabyte in 76 bytes", long)
 
 
 # Models and public functions.

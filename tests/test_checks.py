@@ -1,4 +1,5 @@
 import math
+import time
 
 import pytest
 
@@ -101,6 +102,21 @@ def test_a_message_stays_short_and_in_one_line_whatever_the_value():
             NUMBER(value, "a.json: size")
         assert len(str(error.value)) < 200
         assert str(error.value).isprintable()
+
+
+def test_a_name_that_is_there_twice_among_many_is_found_at_once():
+    names = [f"v{number}" for number in range(200_000)]
+    start = time.monotonic()
+    with pytest.raises(UserError, match="'v199999' is there twice"):
+        each(text, different=True)([*names, names[-1]], "a.json: names")
+    assert time.monotonic() - start < 20
+
+
+def test_half_a_character_is_no_text():
+    for value in ({**_RIGHT, "sides": ["\ud800"]}, {**_RIGHT, "metrics": {"\udc00": 1}}):
+        with pytest.raises(UserError, match="expected a text that UTF-8 can hold") as error:
+            _CHECK(value, "a.json:")
+        assert str(error.value).isascii()
 
 
 def test_ranges_say_what_they_are():

@@ -20,10 +20,13 @@ def main():
     if flags.FLAGS.size < 0:
         raise UserError("--size: expected a number above 0")
     print(flags.FLAGS.size)
+    if flags.FLAGS.words:
+        print(flags.FLAGS.words)
 
 if __name__ == "__main__":
     flags.DEFINE_integer("size", 3, "Shape: how large.")
     flags.DEFINE_enum("color", None, ["red", "blue"], "Look: which color.")
+    flags.DEFINE_string("words", None, "Text: what is printed.")
     entry.run(main)
 '''
 
@@ -46,6 +49,25 @@ def test_a_user_error_is_one_line_and_code_1(tmp_path):
     done = _run(tmp_path, "--size=-1")
     assert (done.returncode, done.stderr) == (1, "error: --size: expected a number above 0\n")
     assert _run(tmp_path, "stray").stderr.startswith("error: stray: unexpected argument")
+
+
+def test_a_file_of_flags_that_is_none_is_told_in_a_line(tmp_path):
+    path = tmp_path / "flags"
+    path.write_text("--size=7\n")
+    assert _run(tmp_path, f"--flagfile={path}").stdout == "7\n"
+    path.write_bytes(bytes(range(256)))
+    for flags in ([f"--flagfile={path}"], ["-flagfile", str(path)]):
+        done = _run(tmp_path, *flags)
+        assert (done.returncode, done.stderr) == (1, f"error: {path}: not UTF-8 at byte 128\n")
+    path.unlink()
+    os.mkfifo(path)
+    done = _run(tmp_path, f"--flagfile={path}")
+    assert done.stderr == f"error: {path}: expected a file, not a pipe, socket or device\n"
+
+
+def test_what_a_terminal_can_not_show_is_escaped(tmp_path):
+    done = _run(tmp_path, "--words=a\udcff")
+    assert (done.returncode, done.stdout) == (0, "3\na\\udcff\n")
 
 
 def test_ctrl_c_ends_it_without_a_trace(tmp_path):

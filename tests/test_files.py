@@ -70,6 +70,14 @@ def test_a_folder_is_whole_or_not_there(folder):
         pass
 
 
+def test_a_folder_that_another_process_has_made_meanwhile_is_told(tmp_path):
+    path = tmp_path / "folder"
+    with pytest.raises(UserError, match="folder: Directory not empty"), new_folder(path, "a"):
+        path.mkdir()
+        (path / "theirs").touch()
+    assert os.listdir(tmp_path) == ["folder"]
+
+
 def test_a_remote_folder_gets_the_file_that_makes_it_whole_last(monkeypatch):
     upload, uploaded = files._upload, []
 

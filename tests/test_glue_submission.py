@@ -1,4 +1,6 @@
 import json
+import os
+import pathlib
 import subprocess
 import sys
 import zipfile
@@ -53,4 +55,30 @@ def test_wrong_runs_are_told(tmp_path):
     (tmp_path / "cola" / "settings.json").write_text('{"task": "cola"}')
     with pytest.raises(UserError, match="no submission file; run"):
         write_glue_submission([run], str(tmp_path / "x.zip"))
+    assert not (tmp_path / "x.zip").exists()
+
+
+def test_nothing_is_overwritten(tmp_path):
+    run = _run_folder(tmp_path / "a", "CoLA.tsv")
+    for output in (tmp_path / "a" / "CoLA.tsv", tmp_path / "letter.docx"):
+        output.write_text("precious")
+        with pytest.raises(UserError, match=f"--output={output}: exists, and is not overwritten"):
+            write_glue_submission([run], str(output))
+        assert output.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda path: path.write_text(""), "is empty"),
+        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: os.mkfifo(path), "not a pipe"),
+        (lambda path: path.symlink_to("/dev/zero"), "not a pipe, socket or device"),
+        (lambda path: (path.touch(), os.truncate(path, 10**12)), "expected 33,554,432 at most"),
+    ],
+)
+def test_what_is_no_file_of_predictions_is_told(tmp_path, make, told):
+    make(pathlib.Path(_run_folder(tmp_path / "a"), "CoLA.tsv"))
+    with pytest.raises(UserError, match=f"CoLA.tsv: .*{told}"):
+        write_glue_submission([str(tmp_path / "a")], str(tmp_path / "x.zip"))
     assert not (tmp_path / "x.zip").exists()

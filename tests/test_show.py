@@ -222,3 +222,8 @@ def test_mistakes_are_told_in_a_line(pack, tmp_path):
         assert done.stdout == ""
     assert run_quickly(PROGRAM).returncode == 1
     assert os.listdir(tmp_path / "empty") == []
+
+
+def test_settings_without_a_number_of_epochs(tmp_path):
+    (tmp_path / "settings.json").write_text('{"tuning": {}}')
+    assert dict(_show(tmp_path))["progress"] == "0 epochs; the same command resumes it"

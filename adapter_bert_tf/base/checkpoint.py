@@ -15,7 +15,7 @@ from adapter_bert_tf.base.config import BertConfig, config_from_shapes, read_goo
 from adapter_bert_tf.base.names import adapter_bert_names, model_garden_attributes, split_heads
 from adapter_bert_tf.encoder.variables import is_adapter
 from adapter_bert_tf.errors import UserError, first_line
-from adapter_bert_tf.files import exists, list_folder, refuse_special
+from adapter_bert_tf.files import exists, list_folder, read_text, refuse_special
 from adapter_bert_tf.text.tokenizer import read_vocabulary
 
 # The checkpoint reader turns TensorFlow's error codes into various Python exceptions.
@@ -193,6 +193,11 @@ _NOT_THE_ENCODER = re.compile(
 )
 
 
+# In the file `checkpoint`, which `tf.train.latest_checkpoint` reads whatever it is.
+_NOTED = re.compile(r'^model_checkpoint_path: "(.*)"\r?$', re.MULTILINE)
+_MOST_OF_NOTE = 2**20
+
+
 def find_checkpoint(folder: str) -> str | None:
     """Returns the prefix of the folder's checkpoint. Among several, prefers `bert_model.ckpt`."""
     indexes = [name for name in list_folder(folder) if name.endswith(".index")]
@@ -200,15 +205,22 @@ def find_checkpoint(folder: str) -> str | None:
     preferred = os.path.join(folder, "bert_model.ckpt")
     if preferred in prefixes:
         return preferred
-    latest = tf.train.latest_checkpoint(folder)
-    if latest in prefixes:
-        return latest
     if len(prefixes) > 1:
+        latest = _latest(folder)
+        if latest in prefixes:
+            return latest
         names = ", ".join(os.path.basename(prefix) for prefix in prefixes)
         raise UserError(
             f"{folder}: several checkpoints ({names}); give one of them, such as {prefixes[0]}"
         )
     return prefixes[0] if prefixes else None
+
+
+def _latest(folder: str) -> str | None:
+    """Returns the prefix that TensorFlow's own note in the folder names, if there is one."""
+    path = os.path.join(folder, "checkpoint")
+    found = _NOTED.search(read_text(path, _MOST_OF_NOTE)) if exists(path) else None
+    return os.path.join(folder, found[1]) if found else None
 
 
 def has_checkpoint(bert: str) -> bool:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import is_adapter, variables_by_path
 from adapter_bert_tf.errors import UserError, some
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def load_encoder(
@@ -53,7 +55,7 @@ def make_encoder(base: Base, adapter: AdapterConfig | None) -> AdapterBertEncode
     """Reads a base into an encoder with new adapters."""
     tensors = _read_once(base)
     # Before anything is built: a wrong configuration may ask for any amount of memory.
-    _check_sizes(base, tensors)
+    check_sizes(base, tensors)
     encoder = AdapterBertEncoder(adapter=adapter, **base.config.encoder_arguments())
     # Initial values of its own would cost time, and memory that TensorFlow does not give back.
     encoder.ensure_built(tensors)
@@ -130,13 +132,16 @@ def _read_once(base: Base) -> dict[str, np.ndarray]:
         if path in tensors:
             raise UserError(f"{base.origin}: holds {path} twice")
         tensors[path] = array
+    odd = [p for p, each in tensors.items() if each.dtype.name not in _FLOATS]
+    if odd:
+        raise UserError(f"{base.origin}: some weights are no floats: {some(odd)}")
     odd = [path for path, array in tensors.items() if not np.isfinite(array).all()]
     if odd:
         raise UserError(f"{base.origin}: some weights are not finite: {some(odd)}")
     return tensors
 
 
-def _check_sizes(base: Base, tensors: dict[str, np.ndarray]) -> None:
+def check_sizes(base: Base, tensors: Mapping[str, np.ndarray]) -> None:
     """Refuses weights that are not of the sizes that the configuration says."""
     missing = set(google_names(base.config.num_layers).values()) - tensors.keys()
     if missing:

@@ -59,12 +59,17 @@ def public_name(origin: str) -> str:
     return f"{os.path.basename(folder)}/{name}" if ".ckpt" in name else name
 
 
+def refuse_http(handle: str) -> None:
+    """Refuses a handle that is fetched without encryption."""
+    if handle.lower().startswith("http://"):
+        raise UserError(f"{handle}: anyone on the way could change it; expected https://")
+
+
 def refuse_unknown(bert: str) -> None:
     """Refuses a name that is neither a preset nor a handle nor the place of any file."""
-    if HUB_PRESETS.get(bert, bert).startswith("http://"):
-        raise UserError(f"{bert}: anyone on the way could change it; expected https://")
+    refuse_http(bert)
     places = (bert, f"{bert}.index")
-    if bert in PRESETS or bert.startswith(("http://", "https://")) or any(map(exists, places)):
+    if bert in PRESETS or bert.startswith("https://") or any(map(exists, places)):
         return
     near = difflib.get_close_matches(bert, PRESETS, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"presets are {', '.join(PRESETS)}"

@@ -22,7 +22,7 @@ from adapter_bert_tf.data.sources import find_task
 from adapter_bert_tf.data.task import TEST
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.places import Places
-from adapter_bert_tf.experiment.program import Job, define_own_flags
+from adapter_bert_tf.experiment.program import Job, define_own_flags, refuse_remote
 from adapter_bert_tf.experiment.table import (
     BASELINE,
     NO_BERT,
@@ -52,6 +52,7 @@ def _main() -> None:
     values = flags.FLAGS
     if not values.output_dir:
         raise UserError("expected --output_dir, the folder of the search")
+    refuse_remote(values.output_dir)
     places = Places(values.output_dir, values.data_dir, given(_options()))
     own_files = "train_file" in places.values
     if (values.task is None) != own_files:

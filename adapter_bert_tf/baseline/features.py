@@ -27,7 +27,7 @@ from adapter_bert_tf.baseline.words import (
 )
 from adapter_bert_tf.data.task import TRAIN
 from adapter_bert_tf.errors import file_error
-from adapter_bert_tf.files import new_file
+from adapter_bert_tf.files import make_folders, new_file, open_bytes
 
 # Words of a text that a convolution reads.
 MOST_WORDS = 128
@@ -165,12 +165,13 @@ class Features:
         path = os.path.join(self._cache_dir, f"{digest.hexdigest()[:32]}.npy")
         # One that is damaged is computed again.
         with contextlib.suppress(OSError, ValueError, EOFError):
-            vectors = np.load(path)
+            with open_bytes(path) as file:
+                vectors = np.load(file)
             if vectors.shape == (len(texts), module.width):
                 return vectors
         vectors = module.embed_all(texts)
         try:
-            os.makedirs(self._cache_dir, exist_ok=True)
+            make_folders(self._cache_dir)
             with new_file(path) as beside, open(beside, "wb") as file:
                 np.save(file, vectors)
         except OSError as error:

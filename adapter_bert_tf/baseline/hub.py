@@ -1,17 +1,19 @@
 """Text modules of TF-Hub: of its first format, and SavedModels of TensorFlow 2."""
 
-import glob
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from adapter_bert_tf.base.checkpoint import UNREADABLE
 from adapter_bert_tf.base.hub import import_hub
+from adapter_bert_tf.base.presets import refuse_http
 from adapter_bert_tf.baseline.modules import HUB_MODULES
 from adapter_bert_tf.baseline.text_module import TextModule
 from adapter_bert_tf.errors import UserError, first_line, quiet
+from adapter_bert_tf.files import exists, file_digest, list_folder
 
 _SIGNATURE, _OUTPUT = "default", "default"
 _EXAMPLES = ("A text to start with.", "")
@@ -26,7 +28,9 @@ class HubModule(TextModule):
 
     def __init__(self, name: str):
         super().__init__(name)
-        self._folder, self._loaded = _load(name, HUB_MODULES.get(name, name))
+        self._folder = _folder_of(name)
+        # Of the first format it takes the graph without dropout, which can be trained as well.
+        self._loaded = _call_hub(name, import_hub().load, self._folder)
         self._function = _function_of(self._loaded, name)
         try:
             example = self.embed(tf.constant(_EXAMPLES))
@@ -38,12 +42,7 @@ class HubModule(TextModule):
 
     @property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for part in ("saved_model.pb", "variables/variables.data*"):
-            for path in sorted(glob.glob(os.path.join(glob.escape(self._folder), part))):
-                with open(path, "rb") as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
-        return digest.hexdigest()
+        return _digest(self._folder)
 
     def tracked(self) -> list:
         return [self._loaded]
@@ -64,13 +63,34 @@ class HubModule(TextModule):
         return found
 
 
-def _load(name: str, handle: str) -> tuple[str, Any]:
-    """Returns the folder of a module, and the module."""
-    hub = import_hub()
+def fingerprint_of(name: str) -> str:
+    """Identifies a module by its files, without loading it: that would run its graph."""
+    return _digest(_folder_of(name))
+
+
+def _folder_of(name: str) -> str:
+    """Returns the folder of a module, which is fetched if it is not on this machine."""
+    refuse_http(name)
+    return _call_hub(name, import_hub().resolve, HUB_MODULES.get(name, name))
+
+
+def _digest(folder: str) -> str:
+    variables = os.path.join(folder, "variables")
+    data = [each for each in list_folder(variables) if each.startswith("variables.data")]
+    paths = (
+        os.path.join(folder, "saved_model.pb"),
+        *(os.path.join(variables, each) for each in data),
+    )
+    digest = hashlib.sha256()
+    for path in filter(exists, paths):
+        digest.update(bytes.fromhex(file_digest(path)))
+    return digest.hexdigest()
+
+
+def _call_hub(name: str, call: Callable[[str], Any], handle: str) -> Any:
     try:
-        # Of the first format it takes the graph without dropout, which can be trained as well.
         with quiet():
-            return hub.resolve(handle), hub.load(handle)
+            return call(handle)
     except UNREADABLE as error:
         raise UserError(f"{name}: can't be loaded from TF-Hub: {first_line(error)}") from None
 

@@ -8,8 +8,9 @@ import hashlib
 import importlib.metadata
 import os
 
-from adapter_bert_tf.base.presets import refuse_unknown
+from adapter_bert_tf.base.presets import refuse_http, refuse_unknown
 from adapter_bert_tf.errors import UserError, file_error
+from adapter_bert_tf.files import exists
 
 GLOVE, BERT = "glove", "bert:"
 
@@ -34,18 +35,29 @@ _GLOVE_SHA256 = {
 
 def check_module(name: str) -> None:
     """Refuses a module that is not there, as far as that can be said without loading it."""
+    refuse_http(name)
     if name == GLOVE:
         _glove_folder()
     elif name.startswith(BERT):
         refuse_unknown(name.removeprefix(BERT))
     elif not (
-        name in HUB_MODULES or "://" in name or os.path.exists(os.path.join(name, "saved_model.pb"))
+        name in HUB_MODULES
+        or name.startswith("https://")
+        or exists(os.path.join(name, "saved_model.pb"))
     ):
         known = ", ".join((GLOVE, *HUB_MODULES))
         raise UserError(
             f"{name}: no text module; expected {known}, a TF-Hub handle, the folder of a "
             f"SavedModel, or {BERT} and a BERT"
         )
+
+
+def runs_code(name: str) -> bool:
+    """Whether loading a module runs code that anybody may have written.
+
+    That is the graph of a SavedModel. Of a BERT only the variables are read.
+    """
+    return not (name in {GLOVE, *HUB_MODULES, *HUB_MODULES.values()} or name.startswith(BERT))
 
 
 def find_glove() -> dict[str, str]:

@@ -7,8 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.baseline.features import Prepared, embed_texts
-from adapter_bert_tf.baseline.hub import HubModule
+from adapter_bert_tf.baseline.hub import HubModule, fingerprint_of
 from adapter_bert_tf.baseline.model import WIDE, BaselineModel
+from adapter_bert_tf.baseline.modules import BERT, GLOVE, runs_code
 from adapter_bert_tf.baseline.open import open_module
 from adapter_bert_tf.baseline.space import Design
 from adapter_bert_tf.baseline.text_module import TableModule, TextModule
@@ -151,14 +152,24 @@ def save_baseline(
     write_pack(folder, pack, tensors)
 
 
-def load_baseline(folder: str | os.PathLike) -> BaselineTask:
-    """Loads a baseline with the text module that it was trained on."""
+def load_baseline(folder: str | os.PathLike, trust_module: bool = False) -> BaselineTask:
+    """Loads a baseline with the text module that it was trained on.
+
+    Args:
+      folder: The pack's folder.
+      trust_module: Whether a module that is none of the known ones may be loaded, which runs code.
+    """
     folder = os.fspath(folder)
     pack = read_pack(folder)
     try:
         design = Design(**(pack.baseline or {}))
     except (TypeError, UserError) as error:
         raise UserError(f"{folder}: not a baseline: {first_line(error)}") from None
+    if runs_code(design.module) and not trust_module:
+        raise UserError(
+            f"{folder}: loading its text module {design.module} runs code; if you trust it, give "
+            "--trust_module, or trust_module=True in Python"
+        )
     tensors = read_tensors(folder, pack)
     module = _module_of(design, tensors, pack, folder)
     try:
@@ -190,14 +201,21 @@ def _module_of(design: Design, tensors: Tensors, pack: Pack, folder: str) -> Tex
     tuned = [tensors[name] for name in _tuned_names(tensors)]
     # One that was tuned is changed, so it can't be the one that all trials share.
     own = design.fine_tune and tuned and _ROWS not in tensors
+    _refuse_other(design.module, pack, folder)
     module = HubModule(design.module) if own else open_module(design.module)
-    if module.fingerprint != pack.base.get("fingerprint"):
-        raise UserError(f"{folder}: was trained on another {design.module} than the one here")
     if isinstance(module, TableModule) and tuned:
         return module.with_rows(tensors[_ROWS], tuned[0])
     for variable, value in zip(module.tuned(), tuned, strict=bool(tuned)):
         variable.assign(value)
     return module
+
+
+def _refuse_other(name: str, pack: Pack, folder: str) -> None:
+    """Refuses a module that is not the pack's own; nothing of another SavedModel may run."""
+    is_local = name == GLOVE or name.startswith(BERT)
+    found = open_module(name).fingerprint if is_local else fingerprint_of(name)
+    if found != pack.base.get("fingerprint"):
+        raise UserError(f"{folder}: was trained on another {name} than the one here")
 
 
 def _tuned_names(tensors: Tensors) -> list[str]:

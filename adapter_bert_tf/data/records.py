@@ -14,7 +14,15 @@ import tf_keras
 from adapter_bert_tf.data.examples import Examples
 from adapter_bert_tf.data.labels import MOST_CLASSES
 from adapter_bert_tf.errors import UserError, file_error, first_line
-from adapter_bert_tf.files import exists, make_folders, new_file, refuse_special
+from adapter_bert_tf.files import (
+    MOST_OF_DESCRIPTION,
+    exists,
+    file_size,
+    make_folders,
+    new_file,
+    open_bytes,
+    refuse_special,
+)
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
@@ -29,6 +37,8 @@ _NAMES_IN_FILES = {
 }
 
 _FORMAT = 1
+# A record is its length in 8 bytes and a checksum of that in 4, its content, and 4 more.
+_LENGTH, _OVERHEAD = 8, 16
 ROWS_AT_ONCE = 1024
 
 
@@ -164,19 +174,37 @@ def check_labels(path: str, labels: tf.Tensor, classes: int) -> None:
         raise UserError(f"{path}: has labels beyond the {classes:,} classes")
 
 
+def check_lengths(path: str) -> None:
+    """Refuses TFRecords that are longer than their file: TensorFlow would crash, or take as much.
+
+    It reads no more than the lengths, and goes on from each to the next.
+    """
+    refuse_special(path)
+    try:
+        size = file_size(path)
+        with open_bytes(path) as file:
+            place = 0
+            while place < size:
+                file.seek(place)
+                length = int.from_bytes(file.read(_LENGTH), "little")
+                place += _OVERHEAD + length
+                if place > size or length > MOST_OF_DESCRIPTION:
+                    raise UserError(f"{path}: cut short or damaged")
+    except OSError as error:
+        raise file_error(path, error) from None
+
+
 def read_columns(
     path: str, numbers: Mapping[str, tf.DType]
 ) -> dict[str, tf.RaggedTensor | tf.Tensor]:
     """Reads ids and segments, and the features `numbers`: as many in each row, or none at all."""
-    refuse_special(path)
+    check_lengths(path)
     parse = _parser(tuple(numbers.items()))
     dataset = tf.data.TFRecordDataset(path).batch(ROWS_AT_ONCE)
     try:
         parts = list(dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE))
     except tf.errors.DataLossError:
         raise UserError(f"{path}: cut short or damaged") from None
-    except tf.errors.NotFoundError:
-        raise UserError(f"{path}: no such file") from None
     except tf.errors.OpError as error:
         reason = re.sub(r"{{.*?}} ?", "", first_line(error))  # Names of TensorFlow's own nodes.
         raise UserError(f"{path}: not TFRecords of examples: {reason}") from None

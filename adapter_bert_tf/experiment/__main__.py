@@ -16,9 +16,8 @@ from adapter_bert_tf import entry
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.estimate import describe, estimate_seconds, measure
 from adapter_bert_tf.experiment.given import define_flags, read_experiment, read_places
-from adapter_bert_tf.experiment.program import Job, define_own_flags, report
+from adapter_bert_tf.experiment.program import Job, define_own_flags, refuse_remote, report
 from adapter_bert_tf.experiment.table import EXPERIMENTS, PROFILES, SWEEP
-from adapter_bert_tf.files import is_remote
 
 PROGRAM = "adapter_bert_tf.experiment"
 NAMES = (*EXPERIMENTS, SWEEP, "report")
@@ -30,8 +29,7 @@ def _main(name: str) -> None:
         raise UserError(f"{name}: no such experiment; expected one of {', '.join(NAMES)}")
     if not values.output_dir:
         raise UserError("expected --output_dir, the experiment's folder")
-    if is_remote(values.output_dir):
-        raise UserError(f"--output_dir={values.output_dir}: expected a folder on this machine")
+    refuse_remote(values.output_dir)
     if name == "report":
         report(values.output_dir)
         return

@@ -21,6 +21,7 @@ from adapter_bert_tf.experiment.records import in_words, read_records, write_rec
 from adapter_bert_tf.experiment.select import choose
 from adapter_bert_tf.experiment.table import Experiment
 from adapter_bert_tf.experiment.trials import searches, to_trials
+from adapter_bert_tf.files import is_remote
 from adapter_bert_tf.run.settings import ClassifierSettings
 from adapter_bert_tf.run.source import check_files
 
@@ -33,10 +34,22 @@ def define_own_flags() -> None:
     flags.DEFINE_string("output_dir", None, "Experiment: folder of the experiment.")
     flags.DEFINE_boolean("dry_run", False, "Experiment: print what would be done, and how long.")
     flags.DEFINE_string("storage", None, "Experiment: a database that many machines share.")
-    flags.DEFINE_integer("workers", 1, "Experiment: processes on this machine.", lower_bound=1)
+    flags.DEFINE_integer(
+        "workers",
+        1,
+        "Experiment: processes on this machine.",
+        lower_bound=1,
+        upper_bound=max(8, 4 * (os.cpu_count() or 1)),
+    )
     flags.DEFINE_enum("pruner", None, ["median", "hyperband"], "Experiment: end bad trials early.")
     flags.DEFINE_boolean("retry_failed", False, "Experiment: do trials again that have failed.")
     flags.DEFINE_boolean("is_worker", False, "Worker: leaves the report to others.")
+
+
+def refuse_remote(folder: str) -> None:
+    """Refuses a remote folder: workers lock what they share, and a database is there."""
+    if is_remote(folder):
+        raise UserError(f"--output_dir={folder}: expected a folder on this machine")
 
 
 @dataclasses.dataclass(frozen=True)

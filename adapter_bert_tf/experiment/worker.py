@@ -276,7 +276,8 @@ def _is_here(record: Record, places: Places) -> bool:
 
 def _test(record: Record, places: Places) -> float | None:
     """Returns a trial's score on its test set; None if that has no labels."""
-    task = load_task(places.pack(record))
+    # A search has its modules from the command line.
+    task = load_task(places.pack(record), trust_module=True)
     values = places.of_task(record.task)
     own = values.pop("test_file", None)
     split, asked = TEST, {"do_predict": True}

@@ -21,6 +21,7 @@ from adapter_bert_tf import options
 from adapter_bert_tf.base.config import MOST_WORDS
 from adapter_bert_tf.checks import (
     ANY_OBJECT,
+    MOST_NAMES,
     NUMBER,
     Check,
     anything,
@@ -87,7 +88,7 @@ _check_pack = fields(
         "vocabulary": maybe(
             fields({"size": whole(1, MOST_WORDS), "sha256": digest, "lower_case": boolean}, {})
         ),
-        "variables": each(text, different=True),
+        "variables": each(text, different=True, most=MOST_NAMES),
         "weights": file_name,
         "sha256": digest,
     },

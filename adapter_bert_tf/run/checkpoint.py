@@ -7,7 +7,7 @@ import re
 import tensorflow as tf
 import tf_keras
 
-from adapter_bert_tf.base.checkpoint import UNREADABLE
+from adapter_bert_tf.base.checkpoint import TfCheckpoint
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import list_folder, make_folders, remove
 from adapter_bert_tf.run.folder import RunFolder
@@ -112,10 +112,10 @@ class Checkpoint:
 
 def _is_whole(prefix: str) -> bool:
     try:
-        reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)  # This compares checksums.
-    except UNREADABLE:
+        saved = TfCheckpoint(prefix)
+        for name in saved.shapes:
+            saved.read(name)  # This compares checksums.
+    except UserError:
         return False
     return True
 

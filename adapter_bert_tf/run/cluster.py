@@ -48,14 +48,14 @@ def _read_addresses() -> tuple[tuple[str, int], list[tuple[str, int]]]:
             for number, address in enumerate(config["cluster"].get(name, ()))
         }
         mine = found.pop((job, index))
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         raise UserError(_EXPECTED) from None
     return mine, list(found.values())
 
 
 def _split(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
-    if not host or not 0 < int(port) < 2**16:
+    if not host.isprintable() or not host.encode("idna") or not 0 < int(port) < 2**16:
         raise ValueError(address)
     return host.strip("[]"), int(port)
 

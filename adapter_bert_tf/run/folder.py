@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from adapter_bert_tf.checks import ANY_OBJECT, NUMBER, each, fields, maybe, named, text, whole
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import (
     exists,
@@ -18,6 +19,29 @@ from adapter_bert_tf.files import (
 )
 
 _SETTINGS, _HISTORY, _RESULTS = "settings.json", "history.json", "eval_results.json"
+
+
+def _check_metric(value: Any, where: str) -> Any:
+    # One that is not finite says something about a model, not about the file.
+    return value if isinstance(value, float) else NUMBER(value, where)
+
+
+_METRICS = named(_check_metric)
+_EPOCHS = each(fields({"train": _METRICS, "dev": _METRICS}, {}, closed=False))
+_check_history = fields({}, {"epochs": _EPOCHS}, closed=False)
+# Evaluations alone have no steps.
+_check_results = fields(
+    {"metrics": _METRICS},
+    {
+        "task": maybe(text),
+        "epochs": _EPOCHS,
+        "steps": whole(0, 2**63),
+        "seconds": NUMBER,
+        "settings": ANY_OBJECT,
+    },
+    closed=False,
+)
+_check_settings = fields({}, {"digests": ANY_OBJECT}, closed=False)
 
 
 class RunFolder:
@@ -91,10 +115,7 @@ class RunFolder:
 
     def asked(self) -> dict[str, Any]:
         """Returns what the run was asked to do; nothing before `claim`."""
-        asked = self._read(_SETTINGS)
-        if not isinstance(asked.get("digests", {}), dict):
-            raise self._damaged(_SETTINGS, "digests by name")
-        return asked
+        return _check_settings(self._read(_SETTINGS), f"{self.file(_SETTINGS)}:")
 
     def refuse_other(self, identity: Mapping[str, Any]) -> None:
         """Refuses the folder of a run that was asked to do something else.
@@ -120,10 +141,8 @@ class RunFolder:
 
     def history(self) -> list[dict[str, dict[str, float]]]:
         """Returns what each epoch so far reached: `{"train": metrics, "dev": metrics}`."""
-        epochs = self._read(_HISTORY).get("epochs", [])
-        if not isinstance(epochs, list) or not all(map(_is_epoch, epochs)):
-            raise self._damaged(_HISTORY, "the train and dev metrics of each epoch")
-        return epochs
+        history = _check_history(self._read(_HISTORY), f"{self.file(_HISTORY)}:")
+        return history.get("epochs", [])
 
     def write_history(self, epochs: list[dict[str, dict[str, float]]]) -> None:
         """Replaces the history."""
@@ -132,13 +151,7 @@ class RunFolder:
     def results(self) -> dict[str, Any]:
         """Returns the results so far: metrics and, once training is over, its steps."""
         results = self._read(_RESULTS)
-        if results and not (
-            _are_metrics(results.get("metrics"))
-            and isinstance(results.get("steps", 0), int)
-            and isinstance(results.get("settings", {}), dict)
-        ):
-            raise self._damaged(_RESULTS, "metrics, steps and settings")
-        return results
+        return _check_results(results, f"{self.file(_RESULTS)}:") if results else {}
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Writes `eval_results.json`, and the metrics as the original's `eval_results.txt`.
@@ -171,21 +184,6 @@ class RunFolder:
     def _read(self, name: str) -> dict[str, Any]:
         path = self.file(name)
         return read_json_object(path) if exists(path) else {}
-
-    def _damaged(self, name: str, expected: str) -> UserError:
-        return UserError(
-            f"{self.file(name)}: damaged: expected {expected}; give another --output_dir"
-        )
-
-
-def _are_metrics(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, int | float) for each in value.values())
-
-
-def _is_epoch(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        _are_metrics(value.get(part)) for part in ("train", "dev")
-    )
 
 
 def _differences(

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras
 
 from adapter_bert_tf.data.batches import Batches
-from adapter_bert_tf.errors import UserError, quiet
+from adapter_bert_tf.errors import UserError, file_error, quiet
 from adapter_bert_tf.files import exists
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import read_pack
@@ -321,4 +321,8 @@ class _Watcher(tf_keras.callbacks.Callback):
 def _summaries(folder: RunFolder, part: str) -> tf.summary.SummaryWriter:
     if not folder.is_written:
         return tf.summary.create_noop_writer()
-    return tf.summary.create_file_writer(folder.file(f"tensorboard/{part}"))
+    path = folder.file(f"tensorboard/{part}")
+    try:
+        return tf.summary.create_file_writer(path)
+    except tf.errors.OpError as error:
+        raise file_error(path, error) from None

@@ -50,7 +50,9 @@ def make_signatures(task: BaselineTask) -> Signatures:
     }
 
 
-def write_baseline(folder: str, version: str, name: str, check: Callable[[str], None]) -> None:
+def write_baseline(
+    folder: str, version: str, name: str, check: Callable[[str], None], trust_module: bool = False
+) -> None:
     """Writes the SavedModel of a baseline.
 
     Args:
@@ -58,8 +60,9 @@ def write_baseline(folder: str, version: str, name: str, check: Callable[[str], 
       version: Folder of the new version.
       name: Name of the model.
       check: Refuses a SavedModel that can't be served.
+      trust_module: Whether a text module may be loaded that is none of the known ones.
     """
-    task = load_baseline(folder)
+    task = load_baseline(folder, trust_module)
     signatures = make_signatures(task)
     examples: ExampleRequests = {
         Head.signature: {each: [f"A {each} to start with."] for each in _inputs(signatures)},

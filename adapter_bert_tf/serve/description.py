@@ -8,7 +8,17 @@ from typing import Any
 
 from adapter_bert_tf.base.config import MOST_WORDS, BertConfig, config_from_export
 from adapter_bert_tf.base.presets import public_name
-from adapter_bert_tf.checks import ANY_OBJECT, Check, boolean, each, fields, named, text, whole
+from adapter_bert_tf.checks import (
+    ANY_OBJECT,
+    MOST_NAMES,
+    Check,
+    boolean,
+    each,
+    fields,
+    named,
+    text,
+    whole,
+)
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import byte_size, exists, file_sizes, list_folder, read_json_object
 from adapter_bert_tf.pack.pack import Pack, parse_pack
@@ -19,18 +29,21 @@ FORMAT = 3
 BASELINE = "baseline"
 
 _FINGERPRINT = 12
+# The variable of a head that has a number for each of its outputs.
+_OUTPUTS = "head/output/bias"
 _FLOAT = 4
 # Tasks that are listed of many.
 _LISTED = 20
 
-_NAMES = each(text, different=True)
-_NUMBERS = each(whole(0, 2**40))
+_NAMES = each(text, different=True, most=MOST_NAMES)
+_NUMBERS = each(whole(0, 2**40), most=MOST_NAMES)
+_SHAPE = each(whole(0, 2**40), most=2)
 _LAYOUT: dict[str, Check] = {
     "paths": _NAMES,
-    "numbers": each(_NUMBERS),
-    "shapes": each(_NUMBERS),
+    "numbers": each(_NUMBERS, most=MOST_NAMES),
+    "shapes": each(_SHAPE),
 }
-_TASKS = each(fields({"name": text, "pack": ANY_OBJECT}, {}, closed=False))
+_TASKS = each(fields({"name": text, "pack": ANY_OBJECT}, {}, closed=False), most=MOST_NAMES)
 # Old exports don't say them.
 _SIGNATURES = {"signatures": named(fields({"inputs": _NAMES, "outputs": _NAMES}, {}, closed=False))}
 # Other versions may say more.
@@ -163,9 +176,9 @@ def read_description(path: str | os.PathLike) -> Description:
         raise UserError(
             f"{file}: {len(raw['tokens']):,} tokens, but vocab_size is {config.vocab_size:,}"
         )
-    return Description(
-        folder, raw, config, _read_tasks(raw, _task_sizes(raw["values"], file), file)
-    )
+    tasks = _read_tasks(raw, _task_sizes(raw["values"], file), file)
+    _check_classes(tasks, raw["values"], file)
+    return Description(folder, raw, config, tasks)
 
 
 def _read_tasks(
@@ -185,8 +198,23 @@ def _read_tasks(
 def _task_sizes(layout: Mapping[str, Any], file: str) -> list[int]:
     """Returns the bytes of each task's own values; see `Values.layout`."""
     sizes = [_FLOAT * math.prod(shape) for shape in layout["shapes"]]
-    shared = len(layout["paths"])
-    for numbers in layout["numbers"]:
-        if any(number >= len(sizes) for number in numbers):
-            raise UserError(f"{file}: values: numbers: expected at most {len(sizes) - 1}")
+    paths, shared = layout["paths"], len(layout["paths"])
+    if paths != sorted(paths):
+        raise UserError(f"{file}: values: paths: expected their names in order")
+    places = [(place, n) for numbers in layout["numbers"] for place, n in enumerate(numbers)]
+    own = [n for place, n in places if n != place]
+    is_whole = all(len(numbers) == shared for numbers in layout["numbers"])
+    if not is_whole or own != list(range(shared, len(sizes))) or len(sizes) < shared:
+        raise UserError(f"{file}: values: numbers: expected one of each of {len(sizes)} shapes")
     return [sum(sizes[n] for n in numbers if n >= shared) for numbers in layout["numbers"]]
+
+
+def _check_classes(tasks: Sequence[DescribedTask], layout: Mapping[str, Any], file: str) -> None:
+    """Refuses a number of classes that is not that of the head's outputs."""
+    paths, shapes = layout["paths"], layout["shapes"]
+    for task, numbers in zip(tasks, layout["numbers"], strict=True):
+        classes = task.pack.head["settings"].get("classes")
+        outputs = shapes[numbers[paths.index(_OUTPUTS)]] if _OUTPUTS in paths else []
+        if classes is not None and outputs != [classes]:
+            told = f"has {classes} classes, but outputs of the shape {outputs}"
+            raise UserError(f"{file}: {task.name}: {told}")

@@ -26,7 +26,7 @@ from adapter_bert_tf.serve.description import FORMAT, Description, read_descript
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.plan import Plan, next_version, plan_version
 from adapter_bert_tf.serve.requests import TEXT_OPS
-from adapter_bert_tf.serve.service import ServedTask, Service, read_service
+from adapter_bert_tf.serve.service import ServedTask, Service, check_base, read_service
 from adapter_bert_tf.serve.signatures import Signatures, make_signatures
 from adapter_bert_tf.serve.values import from_served, split
 from adapter_bert_tf.text.tokenizer import Vocabulary
@@ -63,6 +63,7 @@ def export(
     vocab_file: str | None = None,
     do_lower_case: bool | None = None,
     drop_layers: int = 0,
+    trust_module: bool = False,
 ) -> str:
     """Exports task packs of one base as a SavedModel for TF Serving.
 
@@ -76,6 +77,7 @@ def export(
       do_lower_case: Whether to lower-case the text. By default the base's files decide.
       drop_layers: Number of the lowest layers in which the tasks do without their adapters and
         LayerNorms, and so share the base's. Packs that were tuned with `adapter_drop` stay good.
+      trust_module: Whether a baseline's text module may be loaded that is none of the known ones.
 
     Returns:
       The version's folder.
@@ -88,7 +90,7 @@ def export(
         raise UserError("expected the folders of task packs")
     baseline = find_baseline(folders)
     if baseline is not None:
-        return export_baseline(baseline, export_dir)
+        return export_baseline(baseline, export_dir, trust_module)
     base = find_base(
         bert or read_pack(folders[0]).base.get("origin", ""),
         bert_config_file,
@@ -119,20 +121,22 @@ def export_packs(base: Base, packs: Sequence[str], export_dir: str, drop_layers:
     return version
 
 
-def export_baseline(pack: str, export_dir: str) -> str:
+def export_baseline(pack: str, export_dir: str, trust_module: bool = False) -> str:
     """Exports a baseline without BERT.
 
     Args:
       pack: The pack's folder.
       export_dir: The model's folder, in which the next version is made, or the folder of a version
         that does not exist yet.
+      trust_module: Whether a text module may be loaded that is none of the known ones.
 
     Returns:
       The version's folder.
     """
     version = find_version(export_dir)
+    name = os.path.basename(os.path.dirname(version))
     with _float32():
-        write_baseline(pack, version, os.path.basename(os.path.dirname(version)), check_ops_of)
+        write_baseline(pack, version, name, check_ops_of, trust_module)
     return version
 
 
@@ -319,4 +323,6 @@ def _read(
         for task, own in zip(description.tasks, tensors, strict=True)
     ]
     vocabulary = Vocabulary(tuple(raw["tokens"]), raw["lower_case"])
-    return Base(raw["origin"], config, vocabulary, lambda: iter(base.items())), tasks
+    read = Base(raw["origin"], config, vocabulary, lambda: iter(base.items()))
+    check_base(read, tasks, description.folder)
+    return read, tasks

@@ -10,20 +10,29 @@ import tensorflow as tf
 # Registers the operations of the tokenizer, without which TensorFlow can't load an export.
 import tensorflow_text  # noqa: F401
 import tf_keras
+from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import prediction_log_pb2
 
-from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.base.checkpoint import UNREADABLE
+from adapter_bert_tf.checks import BATCH_SIZE, text
+from adapter_bert_tf.data.records import check_lengths
+from adapter_bert_tf.errors import UserError, first_line, some
+from adapter_bert_tf.files import all_files, exists, refuse_special
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import HEADS
 from adapter_bert_tf.heads.span import CONTEXT, QUESTION
 from adapter_bert_tf.serve import WARMUP_FILE
 from adapter_bert_tf.serve.description import DescribedTask, Description, read_description
 from adapter_bert_tf.serve.requests import TASK, TEXT, TEXT_PAIR
+from adapter_bert_tf.serve.signatures import ERROR
 from adapter_bert_tf.task import Answer
 from adapter_bert_tf.text.inputs import check_texts
 
 # A signature of newer exports, which answers for all tasks on a text.
 _ALL = "all"
+
+# A row with an empty second text is answered all the same, as `Task.predict` does.
+_ANSWERED = f"{TEXT_PAIR}: is empty".encode()
 
 # Lists that are longer show their progress.
 _LONG = 4096
@@ -43,10 +52,30 @@ def load_export(folder: str | os.PathLike) -> "LoadedExport":
       ```
     """
     described = read_description(folder)
+    for path in all_files(described.folder):
+        refuse_special(path)
     try:
-        return LoadedExport(described, tf.saved_model.load(described.folder))
-    except (OSError, ValueError, tf.errors.OpError) as error:
+        model = tf.saved_model.load(described.folder)
+    except UNREADABLE as error:
         raise UserError(f"{described.folder}: can't be loaded: {first_line(error)}") from None
+    _check_signatures(described, model)
+    return LoadedExport(described, model)
+
+
+def _check_signatures(described: Description, model: Any) -> None:
+    """Refuses a SavedModel that is not the one that the description is about."""
+    # Old exports don't say their signatures.
+    expected = {
+        name: (set(of["inputs"]), set(of["outputs"])) for name, of in described.signatures.items()
+    }
+    found = {
+        name: (set(each.structured_input_signature[1]), set(each.structured_outputs))
+        for name, each in model.signatures.items()
+    }
+    odd = {name for name, names in expected.items() if found.get(name) != names}
+    odd |= {Head.signature} - found.keys()
+    if odd:
+        raise UserError(f"{described.folder}: not the described SavedModel; it lacks {some(odd)}")
 
 
 class LoadedExport(Mapping[str, "ExportedTask"]):
@@ -99,6 +128,7 @@ class LoadedExport(Mapping[str, "ExportedTask"]):
           batch_size: Texts of a batch.
         """
         check_texts(None, None, texts, pairs)
+        BATCH_SIZE(batch_size, "batch_size")
         every = [task for task in self._tasks.values() if task.takes_texts]
         found: dict[str, list[Any]] = {
             task.name: [] for task in every if pairs is not None or not task.takes_pairs
@@ -140,12 +170,21 @@ class LoadedExport(Mapping[str, "ExportedTask"]):
     def warm_up(self) -> None:
         """Answers the requests that TF Serving starts with: the first one takes seconds."""
         path = os.path.join(self.folder, WARMUP_FILE)
-        for record in tf.data.TFRecordDataset(path) if os.path.exists(path) else ():
-            log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
-            request = log.predict_log.request
-            self.signatures[request.model_spec.signature_name](
-                **{name: tf.constant(tf.make_ndarray(v)) for name, v in request.inputs.items()}
-            )
+        if not exists(path):
+            return
+        check_lengths(path)
+        try:
+            for record in tf.data.TFRecordDataset(path):
+                self._repeat(record.numpy())
+        except (*UNREADABLE, DecodeError, TypeError) as error:
+            raise UserError(
+                f"{path}: expected requests to this export: {first_line(error)}"
+            ) from None
+
+    def _repeat(self, record: bytes) -> None:
+        request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+        inputs = {name: tf.constant(tf.make_ndarray(v)) for name, v in request.inputs.items()}
+        self.signatures[request.model_spec.signature_name](**inputs)
 
 
 class ExportedTask:
@@ -183,6 +222,7 @@ class ExportedTask:
         if not self.takes_texts:
             raise UserError(f"{self.name}: a task on questions, use answer(question, context)")
         check_texts(self.name, self.takes_pairs, texts, pairs)
+        BATCH_SIZE(batch_size, "batch_size")
         bar = tf_keras.utils.Progbar(
             len(texts), unit_name="text", interval=1, verbose=len(texts) > _LONG
         )
@@ -192,6 +232,7 @@ class ExportedTask:
             second = [""] * len(some) if pairs is None else list(pairs[start : start + batch_size])
             request = {TEXT: some, TEXT_PAIR: second, TASK: [self.name] * len(some)}
             answers = self._export.ask(Head.signature, request)
+            self._refuse_errors(answers, start)
             predictions += self.to_predictions(answers)
             bar.add(len(some))
         return predictions
@@ -200,12 +241,21 @@ class ExportedTask:
         """Answers a question about a text of any length, as `Task.answer` does."""
         if self.takes_texts:
             raise UserError(f"{self.name}: a task on texts, use predict; answer is for questions")
-        request = {QUESTION: [question], CONTEXT: [context], TASK: [self.name]}
+        asked = {QUESTION: question, CONTEXT: context}
+        request = {name: [text(value, name)] for name, value in asked.items()}
+        request[TASK] = [self.name]
         found = self._export.ask(self._head.signature, request)
-        text, score, *place = (found[name][0] for name in ("answer", "score", "start", "end"))
+        self._refuse_errors(found)
+        best, score, *place = (found[name][0] for name in ("answer", "score", "start", "end"))
         # An export counts bytes, as its users may not be Python programs.
         start, end = (len(context.encode()[:byte].decode()) for byte in place)
-        return Answer(text.decode(), float(score), start, end)
+        return Answer(best.decode(), float(score), start, end)
+
+    def _refuse_errors(self, answers: Mapping[str, np.ndarray], start: int = 0) -> None:
+        """Raises what is wrong with a row: its other outputs say nothing. Old exports don't say."""
+        for number, error in enumerate(answers.get(ERROR, ()), start):
+            if error and not error.startswith(_ANSWERED):
+                raise UserError(f"{self.name}: row {number}: {error.decode(errors='replace')}")
 
     @property
     def takes_texts(self) -> bool:

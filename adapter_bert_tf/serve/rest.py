@@ -192,4 +192,5 @@ def _json(value: Any) -> tuple[int, bytes]:
 
 
 def _error(status: int, told: str) -> tuple[int, bytes]:
-    return status, json.dumps({"error": told}, ensure_ascii=False).encode()
+    # It may quote halves of characters, which JSON can write but UTF-8 can't.
+    return status, json.dumps({"error": told}, ensure_ascii=False).encode(errors="replace")

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adapter_bert_tf.base.base import Base
-from adapter_bert_tf.base.load import make_encoder
+from adapter_bert_tf.base.base import Base, digest_of
+from adapter_bert_tf.base.load import check_sizes, make_encoder
+from adapter_bert_tf.base.names import google_names
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.encoder.variables import (
@@ -195,6 +196,21 @@ def _refuse_changed_base(task: ServedTask) -> None:
             f"{task.name}: its tuning ({task.pack.tuning.method}) changes the base, so it "
             "can't share one; export it alone"
         )
+
+
+def check_base(base: Base, tasks: Sequence[ServedTask], where: str) -> None:
+    """Refuses the base of an export, as it was read again, if its tasks were tuned on another."""
+    tensors = dict(base.read())
+    check_sizes(base, tensors)
+    left = tensors.keys() - set(google_names(base.config.num_layers).values())
+    if left:
+        raise UserError(f"{where}: does not fit num_layers; left over: {some(left)}")
+    base.digests |= {path: digest_of(array) for path, array in tensors.items()}
+    for task in tasks:
+        if not task.changes_base() and task.pack.base["fingerprint"] != base.fingerprint:
+            raise UserError(f"{where}: {task.name} was tuned on another base than the one there")
+        if task.pack.vocabulary not in (None, base.vocabulary and base.vocabulary.describe()):
+            raise UserError(f"{where}: {task.name} was tuned with another vocabulary")
 
 
 def read_service(

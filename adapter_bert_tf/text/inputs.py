@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from adapter_bert_tf.checks import text
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
@@ -99,6 +100,6 @@ def check_texts(
         raise UserError(f"{name}: a task on single texts, it takes no second texts")
     if pairs is not None and len(pairs) != len(texts):
         raise UserError(f"{len(texts)} texts, but {len(pairs)} second texts")
-    for each in (*texts, *(() if pairs is None else pairs)):
-        if not isinstance(each, str):
-            raise UserError(f"expected texts, not {each!r}")
+    for title, column in (("text", texts), ("second text", pairs)):
+        for number, each in enumerate(() if column is None else column):
+            text(each, f"{title} {number}")

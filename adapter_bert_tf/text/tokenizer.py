@@ -11,6 +11,8 @@ import tensorflow_text as tf_text
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.files import MOST_OF_DESCRIPTION, read_text
 
+# Far beyond a word's: see `_LONGEST_WORD`.
+_LONGEST_TOKEN = 1000
 # A vocabulary is taken for a cased one if at least this share of its tokens has capitals.
 _CAPITALS_OF_CASED = 0.01
 
@@ -59,6 +61,12 @@ def read_vocabulary(path: str, lower_case: bool | None = None) -> Vocabulary:
     tokens = tuple(line.strip() for line in re.split(r"\r\n|\r|\n", content))
     if not any(tokens):
         raise UserError(f"{path}: the vocabulary is empty")
+    for number, token in enumerate(tokens, 1):
+        if len(token) > _LONGEST_TOKEN or "\0" in token:
+            raise UserError(
+                f"{path}: line {number}: expected a token of at most {_LONGEST_TOKEN:,} "
+                "characters, without NUL"
+            )
     if lower_case is None:
         capitals = sum(token != token.lower() for token in tokens if token[:1] not in "[<")
         lower_case = capitals < _CAPITALS_OF_CASED * len(tokens)

@@ -21,7 +21,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_hub import resolver
 
 from adapter_bert_tf import AdapterConfig, UserError, load_encoder
-from adapter_bert_tf.base.checkpoint import write_checkpoint
+from adapter_bert_tf.base.checkpoint import find_checkpoint, write_checkpoint
 from adapter_bert_tf.base.hub import folder_digest
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.base.presets import HUB_PRESETS
@@ -413,3 +413,30 @@ def test_several_checkpoints_need_a_choice(tmp_path):
 
 def test_default_is_the_originals_adapter(bert):
     assert load_encoder(bert).adapter == AdapterConfig(size=64, init_scale=1e-3)
+
+
+def test_of_several_checkpoints_the_latest_is_taken(tmp_path):
+    folder = tiny.write_google_bert(tmp_path)
+    for name in ("a.ckpt", "b.ckpt"):
+        write_checkpoint(f"{folder}/{name}", tiny.google_tensors())
+    os.unlink(f"{folder}/bert_model.ckpt.index")
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "b.ckpt"\nall_model_checkpoint_paths: "a.ckpt"\n'
+    )
+    assert find_checkpoint(folder) == f"{folder}/b.ckpt"
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "elsewhere"\n')
+    with pytest.raises(UserError, match="several checkpoints"):
+        find_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [(np.int64(1), "are no floats: pooler_transform/kernel"), (b"x", "are no floats: pooler")],
+)
+def test_weights_that_are_no_floats_are_told(tmp_path, values, told):
+    folder, tensors = tiny.write_google_bert(tmp_path), tiny.google_tensors()
+    kernel = tensors["bert/pooler/dense/kernel"]
+    tensors["bert/pooler/dense/kernel"] = np.full(kernel.shape, values)
+    write_checkpoint(f"{folder}/bert_model.ckpt", tensors)
+    with pytest.raises(UserError, match=told):
+        load_encoder(folder)

@@ -54,9 +54,9 @@ def test_the_best_on_validation_is_kept_with_its_test_score(found):
 
 
 def test_what_was_found_predicts(found):
-    done = run_quickly(
-        "adapter_bert_tf.predict", f"--pack={found}/pack", f"--text={made.NO}", f"--text={made.YES}"
-    )
+    asked = f"--pack={found}/pack", f"--text={made.NO}", f"--text={made.YES}"
+    assert "--trust_module" in run_quickly("adapter_bert_tf.predict", *asked).stderr
+    done = run_quickly("adapter_bert_tf.predict", *asked, "--trust_module")
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["no", "yes"]
 
@@ -107,6 +107,7 @@ def test_a_killed_search_finds_what_one_finds_that_was_not(given, tmp_path):
         (["--train_file=/nowhere.csv"], "/nowhere.csv: No such file"),
         (["--task=sms_spam", "--space=layers=1"], "--space=layers=1: expected CHOICE=VALUES"),
         (["--task=sms_spam", "--space=module=poems"], "poems: no text module"),
+        (["--task=sms_spam", "--space=module=http://a.com/m"], "expected https://"),
         (["--task=CoLA", "--trials=0"], "trials"),
     ],
 )
@@ -118,6 +119,13 @@ def test_mistakes_are_one_line_before_tensorflow_is_loaded(
     assert done.returncode == 1
     assert told in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_remote_folder_is_refused_at_the_start(tmp_path):
+    flags = ["--task=sms_spam", "--output_dir=ram://b"]
+    done = run_without_tensorflow(PROGRAM, *flags, cwd=tmp_path)
+    assert done.stderr == "error: --output_dir=ram://b: expected a folder on this machine\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_labels_that_are_wrong_are_told_before_anything_is_written(given, tmp_path):

@@ -98,3 +98,12 @@ def test_a_bert_is_a_sentence_encoder(tmp_path, bert, counted):
     assert prepared.module.tuned() == []
     # It does not tell capitals apart, so nothing is computed again.
     assert counted == [21, 7]
+
+
+def test_a_remote_cache_is_no_folder_here(tmp_path, second_format, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        Features({"train": ["a"]}, "ram://vectors").prepare(Design(module=second_format))
+    assert len(tf.io.gfile.listdir("ram://vectors")) == 1
+    assert os.listdir(tmp_path) == []
+    tf.io.gfile.rmtree("ram://vectors")

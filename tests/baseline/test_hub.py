@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from adapter_bert_tf import UserError
-from adapter_bert_tf.baseline.hub import HubModule
+from adapter_bert_tf.baseline.hub import HubModule, fingerprint_of
 from tests.baseline import made
 
 TEXTS = ["one two", "three", "two two one"]
@@ -45,6 +45,12 @@ def test_old_variables_are_told_only_when_they_are_to_be_trained(tmp_path):
 def test_a_fingerprint_tells_modules_apart(first_format, second_format):
     prints = [HubModule(each).fingerprint for each in (first_format, second_format, first_format)]
     assert prints[0] == prints[2] != prints[1]
+
+
+def test_a_fingerprint_is_that_of_the_files(second_format):
+    assert fingerprint_of(second_format) == HubModule(second_format).fingerprint
+    with pytest.raises(UserError, match="expected https://"):
+        fingerprint_of("http://example.com/module")
 
 
 def test_what_is_no_text_module_is_refused(tmp_path):

@@ -2,7 +2,7 @@ import pytest
 
 from adapter_bert_tf import UserError
 from adapter_bert_tf.baseline import modules
-from adapter_bert_tf.baseline.modules import check_module, find_glove
+from adapter_bert_tf.baseline.modules import HUB_MODULES, check_module, find_glove, runs_code
 
 
 def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
@@ -27,3 +27,13 @@ def test_modules_are_named_in_many_ways(second_format):
     for name in ("nowhere", "bert:nowhere"):
         with pytest.raises(UserError, match="nowhere"):
             check_module(name)
+    for name in ("http://example.com/m", "bert:http://example.com/m"):
+        with pytest.raises(UserError, match="expected https://"):
+            check_module(name)
+
+
+def test_what_anybody_may_have_written_is_told_from_what_is_known(second_format):
+    for name in ("glove", "bert:nowhere", *HUB_MODULES, *HUB_MODULES.values()):
+        assert not runs_code(name)
+    for name in (second_format, "https://tfhub.dev/google/nnlm-en-dim50/2", "https://example.com"):
+        assert runs_code(name)

@@ -3,6 +3,7 @@ import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import adapter_bert_tf as ab
 from adapter_bert_tf import UserError
@@ -45,7 +46,7 @@ def test_what_was_found_is_loaded_and_answers_as_it_was_scored(
     if choices["module"] != "glove":
         choices = {**choices, "module": request.getfixturevalue(choices["module"])}
     pack = tune(files, tmp_path, **choices)
-    task = ab.load_task(pack)
+    task = ab.load_task(pack, trust_module=True)
     assert task.labels == ("no", "yes")
     assert task.metrics["accuracy"] > 0.8
     assert task.evaluate(files["dev_file"]) == pytest.approx(task.metrics)
@@ -77,3 +78,35 @@ def test_a_pack_belongs_to_its_module_and_to_no_bert(files, tmp_path, small_glov
         path.write_text(json.dumps({**raw, **change}))
         with pytest.raises(UserError, match=told):
             ab.load_task(pack)
+
+
+class _Writer(tf.Module):
+    """A text module that leaves a mark when it is called."""
+
+    def __init__(self, path):
+        super().__init__()
+        self._path = str(path)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def __call__(self, texts):
+        tf.io.write_file(self._path, "ran")
+        return tf.zeros([tf.shape(texts)[0], made.WIDTH])
+
+
+def test_a_pack_runs_no_module_that_nobody_trusts_and_none_that_is_not_its_own(
+    files, tmp_path, small_glove
+):
+    pack = tune(files, tmp_path / "run", module="glove")
+    module, mark = tmp_path / "module", tmp_path / "mark"
+    tf.saved_model.save(_Writer(mark), str(module))
+    path = pathlib.Path(pack, "pack.json")
+    raw = json.loads(path.read_text())
+    path.write_text(json.dumps({**raw, "baseline": {**raw["baseline"], "module": str(module)}}))
+    for told, load in (
+        ("runs code; if you trust it, give --trust_module", ab.load_task),
+        ("runs code", lambda pack: ab.export(pack, str(tmp_path / "model"))),
+        ("trained on another", lambda pack: ab.load_task(pack, trust_module=True)),
+    ):
+        with pytest.raises(UserError, match=told):
+            load(pack)
+    assert not mark.exists()

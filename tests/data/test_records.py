@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from adapter_bert_tf import UserError
 from adapter_bert_tf.data.examples import Examples
-from adapter_bert_tf.data.records import LABELS, cached_records, read_records
+from adapter_bert_tf.data.records import LABELS, cached_records, check_lengths, read_records
 from adapter_bert_tf.text.inputs import IDS, SEGMENTS
 from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary
 
@@ -97,6 +97,20 @@ def test_a_file_cut_short_is_told(tmp_path, tokenizer, cut):
     os.truncate(path, os.path.getsize(path) - cut)
     with pytest.raises(UserError, match="cut short or damaged"):
         read_records(path)
+
+
+@pytest.mark.parametrize("length", [2**25 + 1, 2**36, 2**40, 2**62, 2**64 - 8])
+def test_a_length_beyond_the_file_is_told_before_tensorflow_believes_it(tmp_path, length):
+    path = tmp_path / "x.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(b"a" * 100)
+    first = path.read_bytes()
+    # The checksum of the length is not reached.
+    path.write_bytes(first + length.to_bytes(8, "little") + bytes(64))
+    with pytest.raises(UserError, match="cut short or damaged"):
+        check_lengths(str(path))
+    path.write_bytes(first)
+    check_lengths(str(path))
 
 
 def test_other_files_are_told(tmp_path):

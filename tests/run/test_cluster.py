@@ -63,6 +63,11 @@ def test_a_port_that_is_taken_is_told(monkeypatch):
         '{"cluster": {"worker": ["a:70000"]}, "task": {"type": "worker", "index": 0}}',
         '{"cluster": {"worker": 7}, "task": {"type": "worker", "index": 0}}',
         '{"cluster": 7, "task": {"type": "worker", "index": 0}}',
+        "[" * 100_000,
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1e400}}',
+        '{"cluster": {"worker": ["a..b:1"]}, "task": {"type": "worker", "index": 0}}',
+        '{"cluster": {"worker": ["%s:1"]}, "task": {"type": "worker", "index": 0}}' % ("x" * 100),
+        '{"cluster": {"worker": ["a\\u0000b:1"]}, "task": {"type": "worker", "index": 0}}',
     ],
 )
 def test_what_is_no_configuration_is_told(text, monkeypatch):

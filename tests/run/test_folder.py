@@ -139,14 +139,20 @@ def test_leftovers_are_removed_at_the_start(folder):
     ("name", "content", "told"),
     [
         ("history.json", "{", "not JSON"),
-        ("history.json", '{"epochs": 3}', "damaged: expected the train and dev metrics"),
-        ("history.json", '{"epochs": [{"train": {}}]}', "damaged: expected the train"),
-        ("history.json", '{"epochs": [{"train": {}, "dev": {"f1": "x"}}]}', "damaged"),
+        ("history.json", '{"epochs": 3}', "epochs: expected a list"),
+        ("history.json", '{"epochs": [{"train": {}}]}', r"epochs\[0\]: expected a field 'dev'"),
+        ("history.json", '{"epochs": [{"train": {}, "dev": {"f1": "x"}}]}', ".*f1: expected a num"),
+        ("history.json", '{"epochs": [{"train": {"f1": 1%s}, "dev": {}}]}' % ("0" * 400), ".*f1"),
         ("eval_results.json", "[]", "expected a JSON object"),
-        ("eval_results.json", '{"steps": 3}', "damaged: expected metrics, steps and settings"),
-        ("eval_results.json", '{"metrics": {}, "steps": "3"}', "damaged"),
-        ("eval_results.json", '{"metrics": {}, "settings": []}', "damaged"),
-        ("settings.json", '{"digests": []}', "damaged: expected digests by name"),
+        ("eval_results.json", '{"steps": 3}', "expected a field 'metrics'"),
+        ("eval_results.json", '{"metrics": {}, "steps": "3"}', "steps: expected a whole number"),
+        ("eval_results.json", '{"metrics": {}, "steps": true}', "steps: expected a whole number"),
+        ("eval_results.json", '{"metrics": {}, "epochs": null}', "epochs: expected a list"),
+        ("eval_results.json", '{"metrics": {}, "seconds": "x"}', "seconds: expected a number"),
+        ("eval_results.json", '{"metrics": {}, "seconds": 1%s}' % ("0" * 400), "seconds: expected"),
+        ("eval_results.json", '{"metrics": {}, "task": ["a"]}', "task: expected a text"),
+        ("eval_results.json", '{"metrics": {}, "settings": []}', "settings: expected an object"),
+        ("settings.json", '{"digests": []}', "digests: expected an object"),
     ],
 )
 def test_damaged_files_are_told_in_a_line(folder, name, content, told):
@@ -154,3 +160,11 @@ def test_damaged_files_are_told_in_a_line(folder, name, content, told):
     with pytest.raises(UserError, match=f"{name}: {told}") as error:
         folder.history(), folder.results(), folder.asked()
     assert "\n" not in str(error.value)
+
+
+def test_a_metric_may_be_no_number(folder):
+    """A correlation of equal values is NaN."""
+    folder.write_history([{"train": {}, "dev": {"pearson": float("nan")}}])
+    folder.write_results({"metrics": {"pearson": float("nan"), "mse": 1}})
+    assert list(folder.history()[0]["dev"]) == ["pearson"]
+    assert folder.results()["metrics"]["mse"] == 1

@@ -1,6 +1,7 @@
 """Training in this process; how a program is killed and resumed is tested from outside."""
 
 import glob
+import os
 import pathlib
 import signal
 import threading
@@ -319,10 +320,13 @@ def test_of_a_damaged_checkpoint_nothing_is_taken_but_the_one_before(
     # What a process that was killed while it saved leaves.
     (saved / "ckpt-3_temp").mkdir()
     (saved / "ckpt-3_temp" / "part-00000-of-00001.data-00000-of-00001").write_bytes(b"half")
+    # It would be waited for.
+    os.mkfifo(saved / "ckpt-9.index")
     capsys.readouterr()
     assert _finished(bert, tmp_path, batches) == uninterrupted["adapters"]
     printed = capsys.readouterr().out
-    assert f"{saved}/ckpt-2: damaged; the checkpoint before it is taken\n" in printed
+    for name in ("ckpt-9", "ckpt-2"):
+        assert f"{saved}/{name}: damaged; the checkpoint before it is taken\n" in printed
     assert "resumed at step 1" in printed
     assert {path.name.split(".")[0] for path in saved.iterdir()} == {"ckpt-3", "ckpt-6"}
 
@@ -421,3 +425,9 @@ def test_what_is_trained_is_printed_first(bert, tmp_path, batches, capsys):
     assert "task     test: classification, 20 training examples" in printed
     assert "tuning   adapters: " in printed
     assert "steps    3 of 8 examples, learning rate 0.01\n" in printed
+
+
+def test_a_file_in_the_place_of_the_summaries_is_told(tmp_path):
+    (tmp_path / "tensorboard").write_text("x")
+    with pytest.raises(UserError, match="tensorboard/dev: "):
+        trainer._summaries(RunFolder(str(tmp_path)), "dev")

@@ -38,9 +38,9 @@ def pack(request, folder, bert) -> str:
 
 
 def test_an_export_answers_as_the_task_does(pack, tmp_path):
-    version = ab.export(pack, str(tmp_path / "model"))
+    version = ab.export(pack, str(tmp_path / "model"), trust_module=True)
     served = ask(load(version)["serving_default"], text=TEXTS)
-    task = ab.load_task(pack)
+    task = ab.load_task(pack, trust_module=True)
     answers = task.answers(TEXTS)
     np.testing.assert_allclose(served["probabilities"], answers["probabilities"], rtol=1e-4)
     assert served["label"].tolist() == answers["label"].tolist()
@@ -50,7 +50,8 @@ def test_an_export_answers_as_the_task_does(pack, tmp_path):
 
 def test_the_signature_is_that_of_a_task_pack(folder, bert, tmp_path):
     module = made.write_second_format(tmp_path / "module")
-    ours = ab.export(_tune(folder, "same", module=module), str(tmp_path / "ours"))
+    mine = _tune(folder, "same", module=module)
+    ours = ab.export(mine, str(tmp_path / "ours"), trust_module=True)
     theirs = ab.export(
         make_pack(bert, tmp_path / "pack", "task", max_seq_length=24),
         str(tmp_path / "theirs"),
@@ -79,5 +80,5 @@ def test_operations_that_servers_lack_are_refused(folder, tmp_path, monkeypatch)
     mine = _tune(folder, "odd", module=made.write_second_format(tmp_path / "module"))
     monkeypatch.setattr("adapter_bert_tf.serve.export._NEWER_OPS", {"StringToHashBucketFast"})
     with pytest.raises(UserError, match="StringToHashBucketFast"):
-        ab.export(mine, str(tmp_path / "model"))
+        ab.export(mine, str(tmp_path / "model"), trust_module=True)
     assert not tf.io.gfile.exists(str(tmp_path / "model" / "1"))

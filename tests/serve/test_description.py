@@ -26,12 +26,46 @@ def test_of_many_tasks_some_are_listed(tmp_path):
     path = shutil.copytree(EXPORT, tmp_path / "1") / "assets.extra" / "adapter_bert_tf.json"
     raw = json.loads(path.read_text())
     raw["tasks"] = [raw["tasks"][0] | {"name": f"t{i}"} for i in range(50)]
-    raw["values"]["numbers"] = raw["values"]["numbers"][:1] * 50
+    values, count = raw["values"], len(raw["values"]["paths"])
+    first = values["numbers"][0]
+    own = [number for number in first if number >= count]
+    shapes = values["shapes"]
+    values["shapes"] = shapes[:count] + [shapes[number] for number in own] * 50
+    values["numbers"] = [
+        [n if n < count else count + own.index(n) + i * len(own) for n in first] for i in range(50)
+    ]
     path.write_text(json.dumps(raw))
     export = read_description(tmp_path)
     lines = list(export.lines())
     assert len(lines) < 30
     assert ("", f"and 30 more, {30 * export.tasks[0].size / 1000:.3g} KB") in lines
+
+
+def _classes(raw):
+    pack = raw["tasks"][0]["pack"]
+    pack["head"]["settings"]["classes"] = 3
+    pack["labels"] = ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda raw: raw["values"]["paths"].reverse(), "values: paths: expected their names in"),
+        (lambda raw: raw["values"]["numbers"].reverse(), "values: numbers: expected one of each"),
+        (lambda raw: raw["values"]["numbers"][0].pop(), "values: numbers: expected one of each"),
+        (lambda raw: raw["values"]["shapes"].append([2]), "values: numbers: expected one of each"),
+        (lambda raw: raw["values"]["shapes"].append([2] * 3), "expected 2 at most, not 3"),
+        (_classes, r"a: has 3 classes, but outputs of the shape \[2\]"),
+        (lambda raw: raw["tokens"].append("\ud800"), "expected a text that UTF-8 can hold"),
+    ],
+)
+def test_a_description_that_contradicts_itself_is_told(tmp_path, change, told):
+    path = shutil.copytree(EXPORT, tmp_path / "1") / "assets.extra" / "adapter_bert_tf.json"
+    raw = json.loads(path.read_text())
+    change(raw)
+    path.write_text(json.dumps(raw))
+    with pytest.raises(UserError, match=told):
+        read_description(tmp_path)
 
 
 def test_the_newest_version_is_found(tmp_path):

@@ -22,6 +22,7 @@ from adapter_bert_tf.serve.export import (
     export_packs,
     find_version,
     ops_of,
+    read_export,
 )
 from adapter_bert_tf.tuning.methods import Tuning
 from tests import tiny
@@ -172,7 +173,7 @@ def test_a_server_needs_no_xla(exported):
         ({"format": 1}, "an export of format 1, not 3"),
         (
             {"values": {"paths": ["a"], "numbers": [[7]], "shapes": [[2]]}},
-            "values: numbers: expected at most 0",
+            "values: numbers: expected one of each of 1 shapes",
         ),
     ],
 )
@@ -184,6 +185,28 @@ def test_a_damaged_description_is_told(packs, exported, tmp_path, change, told):
     with pytest.raises(UserError, match=told):
         add_packs(str(version), [packs["large"]])
     assert os.listdir(tmp_path / "model") == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda raw: raw["config"].update(num_layers=2), "does not fit num_layers; left over"),
+        (lambda raw: raw["config"].update(vocab_size=60), "vocab_size 50 instead of 60"),
+        (lambda raw: raw["config"].update(norm_epsilon=0.1), "tuned on another base"),
+        (lambda raw: raw["base"].pop(), "does not fit the encoder; missing"),
+        (lambda raw: raw["base"].insert(0, raw["base"].pop(1)), "tuned on another base|of another"),
+        (lambda raw: raw.update(tokens=raw["tokens"][:10]), "tuned with another vocabulary"),
+    ],
+)
+def test_a_description_of_another_base_is_told(exported, tmp_path, change, told):
+    version = tmp_path / "model" / "1"
+    shutil.copytree(exported, version)
+    path = version / "assets.extra" / "adapter_bert_tf.json"
+    raw = json.loads(path.read_text())
+    change(raw)
+    path.write_text(json.dumps(raw))
+    with pytest.raises(UserError, match=told):
+        read_export(str(version))
 
 
 def test_tasks_are_listed_with_their_labels(exported):

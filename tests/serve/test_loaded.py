@@ -1,12 +1,16 @@
 """Exports as Python objects."""
 
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 import adapter_bert_tf as ab
+from adapter_bert_tf.serve import DESCRIPTION_FILE, WARMUP_FILE
 from tests.serve.kinds import export_every_kind
 from tests.serve.tasks import PAIRS, TEXTS
 
@@ -79,6 +83,12 @@ def test_what_it_can_not_do_is_told(export, tmp_path):
         export["same"].predict(["w1"])
     with pytest.raises(ab.UserError, match="a list of texts"):
         export["film"].predict("w1")
+    with pytest.raises(ab.UserError, match="batch_size: expected a whole number from 1"):
+        export["film"].predict(["w1"], batch_size=0)
+    with pytest.raises(ab.UserError, match="text 0: expected a text that UTF-8 can hold"):
+        export["film"].predict(["\ud800"])
+    with pytest.raises(ab.UserError, match="question: expected a text, not 1"):
+        export["squad"].answer(1, CONTEXT)
     with pytest.raises(ab.UserError, match="nowhere.*No such file"):
         ab.load_export(tmp_path / "nowhere")
 
@@ -91,6 +101,67 @@ def test_an_export_whose_files_are_not_all_there_is_told_in_a_line(exported, tmp
     with pytest.raises(ab.UserError, match="2: can't be loaded") as error:
         ab.load_export(tmp_path)
     assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def copied(exported, tmp_path) -> pathlib.Path:
+    """A copy of the version, to be damaged."""
+    return pathlib.Path(shutil.copytree(f"{exported[0]}/1", tmp_path / "1"))
+
+
+_DATA = "variables/variables.data-00000-of-00001"
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb", "variables/variables.index", _DATA])
+def test_a_pipe_in_an_export_is_told(copied, name):
+    (copied / name).unlink()
+    os.mkfifo(copied / name)
+    with pytest.raises(ab.UserError, match=f"{name}: expected a file, not a pipe"):
+        ab.load_export(copied)
+
+
+def test_a_damaged_export_is_told(copied, tmp_path):
+    os.truncate(copied / _DATA, 1000)
+    with pytest.raises(ab.UserError, match="can't be loaded"):
+        ab.load_export(copied)
+
+
+def test_another_saved_model_is_told(copied, tmp_path):
+    tf.saved_model.save(tf.Module(), str(tmp_path / "other"))
+    for name in ("saved_model.pb", "variables"):
+        shutil.rmtree(copied / name, ignore_errors=True)
+        (copied / name).unlink(missing_ok=True)
+        shutil.move(tmp_path / "other" / name, copied / name)
+    with pytest.raises(ab.UserError, match="not the described SavedModel; .* serving_default"):
+        ab.load_export(copied)
+
+
+def test_wrong_requests_to_warm_up_with_are_told(copied):
+    export, path = ab.load_export(copied), copied / WARMUP_FILE
+    export.warm_up()
+    path.write_bytes(b"garbage" * 10)
+    with pytest.raises(ab.UserError, match="cut short or damaged"):
+        export.warm_up()
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(b"abcd")
+    with pytest.raises(ab.UserError, match="expected requests to this export"):
+        export.warm_up()
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ab.UserError, match="not a pipe"):
+        export.warm_up()
+
+
+def test_an_error_of_a_row_is_told(copied):
+    path = copied / DESCRIPTION_FILE
+    path.write_text(path.read_text().replace('"name": "film"', '"name": "movie"'))
+    with pytest.raises(ab.UserError, match="movie: row 0: .*movie"):
+        ab.load_export(copied)["movie"].predict(["w1"])
+
+
+def test_an_empty_second_text_is_answered_as_the_task_does(bert, exported, export):
+    task = ab.load_task(exported[1]["same"], bert)
+    _close(export["same"].predict(["w1"], [""])[0], task.predict(["w1"], [""])[0])
 
 
 def test_the_card_names_the_base_and_shortens_labels(bert, exported):

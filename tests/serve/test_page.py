@@ -77,8 +77,9 @@ def test_the_address_for_curl_is_that_of_the_server_that_answers(server):
 
 
 def test_requests_that_are_too_large_or_for_others_are_refused(server):
-    large = {"Content-Length": str(1 << 30)}
-    assert _get(server, "/v1/models/m:predict", "POST", **large)[0] == 413
+    for size in (str(1 << 30), "1" * 5000, "-1", ""):
+        large = {"Content-Length": size}
+        assert _get(server, "/v1/models/m:predict", "POST", **large)[0] == 413
     assert _get(server, "/", Host="rebound.example")[0] == 403
     assert _get(server, "/", Host=f"localhost:{server.server_port}")[0] == 200
 

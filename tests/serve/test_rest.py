@@ -76,6 +76,7 @@ def test_a_single_input_or_output_needs_no_name(model):
             {"signature_name": "three", "inputs": []},
             "no signature three; known are one, serving_default",
         ),
+        ({"signature_name": "\ud800", "inputs": {}}, "no signature ?; known are one"),
     ],
 )
 def test_wrong_requests_are_told(model, body, told):

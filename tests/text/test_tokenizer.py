@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from adapter_bert_tf import UserError
-from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary
+from adapter_bert_tf.text.tokenizer import Tokenizer, Vocabulary, read_vocabulary
 from tests.text import oracle
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
@@ -97,3 +97,12 @@ def test_lower_case_is_that_of_unicode_13():
     lower = tf.strings.lower([c.encode() for c in "\ua7c2\ua7c7\ua7f5\ua7c0\u2c2f"], "utf-8")
     found = [each.decode() for each in lower.numpy()]
     assert found == ["\ua7c3", "\ua7c8", "\ua7f6", "\ua7c0", "\u2c2f"]
+
+
+@pytest.mark.parametrize("token", ["\0", "y" * 300_000])
+def test_a_token_that_none_can_be_is_told_by_its_line(tmp_path, token):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join([*SPECIAL, token, "a"]))
+    with pytest.raises(UserError, match="vocab.txt: line 5: expected a token of at most") as error:
+        read_vocabulary(str(path))
+    assert len(str(error.value)) < 300
