@@ -88,6 +88,8 @@ _NOTES = (
     "  and its neighbours have theirs.",
     "- `all` answers for all tasks on texts, and `some` for those that `tasks` names, separated by",
     "  commas. Layers that the tasks leave as they are in the base are computed once for a text.",
+    "- `some` answers for one place more than there are tasks. The `error` of this last one says",
+    "  which names in `tasks` are wrong, if any are; the tasks that it names have their answers.",
 )
 
 

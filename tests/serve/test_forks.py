@@ -13,9 +13,10 @@ from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
 from adapter_bert_tf.serve.export import add_packs, export_packs, read_export
 from adapter_bert_tf.serve.forks import Forks
 from adapter_bert_tf.serve.model import ServedModel
+from adapter_bert_tf.serve.requests import Requests
 from adapter_bert_tf.serve.rows import Texts
 from adapter_bert_tf.serve.service import read_service
-from adapter_bert_tf.serve.signatures import make_signatures
+from adapter_bert_tf.serve.signatures import TextAnswers, make_signatures
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.tuning.methods import Tuning
 from tests import tiny
@@ -161,22 +162,47 @@ def _ask_some(signatures, tasks: list[str], texts: list[str]) -> dict[str, np.nd
 def test_some_answers_for_the_tasks_that_a_row_names(packs, signatures):
     everything = ask(signatures["all"], text=TEXTS[:3], text_pair=["w1"] * 3)
     found = _ask_some(signatures, ["top, whole", "", "heads,wohle"], TEXTS[:3])
+    last = {name: values[:, -1] for name, values in found.items()}
+    found = {name: values[:, :-1] for name, values in found.items()}
     names = np.array([name.encode() for name in packs], object)
-    asked = np.isin(names, [b"top", b"whole"])
-    assert found["task"].tolist() == [
-        np.where(asked, names, b"").tolist(),
-        names.tolist(),
-        names.tolist(),
-    ]
-    assert found["label"][1].tolist() == everything["label"][1].tolist()
+    asked = np.stack([np.isin(names, [b"top", b"whole"]), names != b"", names == b"heads"])
+    assert found["task"].tolist() == np.where(asked, names, b"").tolist()
+    assert found["label"][asked].tolist() == everything["label"][asked].tolist()
     for name in ("score", "probabilities", "value"):
-        np.testing.assert_allclose(found[name][1], everything[name][1], atol=1e-6)
-        np.testing.assert_allclose(found[name][0][asked], everything[name][0][asked], atol=1e-6)
+        np.testing.assert_allclose(found[name][asked], everything[name][asked], atol=1e-6)
     for name in ("label", "score", "probabilities", "value"):
-        assert not found[name][0][~asked].any()
-        assert not found[name][2].any()
+        assert not found[name][~asked].any()
+        assert not last[name].any()
+    assert not found["error"].any()
     told = b"unknown task 'wohle'; known are heads, pair, top, upper, whole"
-    assert found["error"].tolist() == [[b""] * 5, [b""] * 5, [told] * 5]
+    assert last["error"].tolist() == [b"", b"", told]
+
+
+@pytest.mark.parametrize(
+    ("most", "sizes"), [(64, [20]), (12, [10, 10]), (5, [5] * 4), (3, [3] * 6 + [2])]
+)
+def test_all_tasks_on_texts_are_computed_a_few_rows_at_a_time(
+    service, model, monkeypatch, most, sizes
+):
+    """Five tasks on four texts, those of a text together if there is room."""
+    requests, answers = Requests(service, range(len(FROM))), TextAnswers(service, model)
+    texts = {"text": tf.constant(TEXTS), "text_pair": tf.constant(PAIRS)}
+    asked, names, _ = requests.read_texts_for_all(texts)
+    wanted, computed, of_rows = answers(asked), [], model.of_rows
+
+    def count(lineup, *arguments, **more):
+        computed.append(len(lineup.row_of))
+        return of_rows(lineup, *arguments, **more)
+
+    monkeypatch.setattr(model, "of_rows", count)
+    monkeypatch.setattr("adapter_bert_tf.serve.signatures.MOST_ROWS", most)
+    found = answers.in_parts(asked, names.shape[1])
+    assert computed == sizes
+    for name, values in wanted.items():
+        if values.dtype == tf.string:
+            assert found[name].numpy().tolist() == values.numpy().tolist()
+        else:
+            np.testing.assert_allclose(found[name], values, atol=1e-6)
 
 
 def _tokens_by_layer(model: ServedModel, tasks: list[int], texts: list[int]) -> list[int]:
