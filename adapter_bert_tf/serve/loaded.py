@@ -13,6 +13,7 @@ import tf_keras
 from tensorflow_serving.apis import prediction_log_pb2
 
 from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import exists
 from adapter_bert_tf.heads.head import Head
 from adapter_bert_tf.heads.kinds import HEADS
 from adapter_bert_tf.heads.span import CONTEXT, QUESTION
@@ -87,7 +88,7 @@ class LoadedExport(Mapping[str, "ExportedTask"]):
         return f"LoadedExport({self.folder!r}: {', '.join(self)})"
 
     def predict_all(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None, batch_size: int = 16
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, batch_size: int = 64
     ) -> dict[str, list[Any]]:
         """Returns each task's predictions for the texts, by the names of the tasks.
 
@@ -96,15 +97,18 @@ class LoadedExport(Mapping[str, "ExportedTask"]):
         Args:
           texts: The texts.
           pairs: The second texts, for tasks on pairs.
-          batch_size: Texts of a batch.
+          batch_size: Rows of a batch; a text is a row for each task.
         """
         check_texts(None, None, texts, pairs)
         every = [task for task in self._tasks.values() if task.takes_texts]
+        if not every:
+            raise UserError(f"{self.folder}: all tasks are on questions, use answer")
+        together = max(1, batch_size // len(every))
         found: dict[str, list[Any]] = {
             task.name: [] for task in every if pairs is not None or not task.takes_pairs
         }
-        for start in range(0, len(texts), batch_size):
-            some = slice(start, start + batch_size)
+        for start in range(0, len(texts), together):
+            some = slice(start, start + together)
             answers = self._ask_all(every, texts[some], None if pairs is None else pairs[some])
             for i, task in enumerate(every):
                 if task.name in found:
@@ -140,7 +144,7 @@ class LoadedExport(Mapping[str, "ExportedTask"]):
     def warm_up(self) -> None:
         """Answers the requests that TF Serving starts with: the first one takes seconds."""
         path = os.path.join(self.folder, WARMUP_FILE)
-        for record in tf.data.TFRecordDataset(path) if os.path.exists(path) else ():
+        for record in tf.data.TFRecordDataset(path) if exists(path) else ():
             log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
             request = log.predict_log.request
             self.signatures[request.model_spec.signature_name](
@@ -158,7 +162,7 @@ class ExportedTask:
     Attributes:
       name: The name by which requests ask for it.
       labels: Names of its classes.
-      metrics: Metrics that it reached.
+      metrics: Metrics that it reached, with the adapters of all layers.
       takes_pairs: Whether its rows are pairs of texts.
     """
 
