@@ -8,7 +8,7 @@ import hashlib
 import importlib.metadata
 import os
 
-from adapter_bert_tf.base.presets import refuse_unknown
+from adapter_bert_tf.base.presets import public_name, refuse_unknown
 from adapter_bert_tf.errors import UserError, file_error
 
 GLOVE, BERT = "glove", "bert:"
@@ -46,6 +46,12 @@ def check_module(name: str) -> None:
             f"{name}: no text module; expected {known}, a TF-Hub handle, the folder of a "
             f"SavedModel, or {BERT} and a BERT"
         )
+
+
+def public_module_name(module: str) -> str:
+    """Returns what a module is called on any machine: see `public_name`."""
+    prefix = BERT if module.startswith(BERT) else ""
+    return f"{prefix}{public_name(module.removeprefix(prefix))}"
 
 
 def find_glove() -> dict[str, str]:

@@ -11,7 +11,7 @@ from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from adapter_bert_tf.heads.span import CONTEXT, QUESTION
 from adapter_bert_tf.serve import WARMUP_FILE
-from adapter_bert_tf.serve.description import base_name
+from adapter_bert_tf.serve.description import base_name, tell_of_layers
 from adapter_bert_tf.serve.requests import REQUEST, TASK, TASKS, TEXT, TEXT_OPS, TEXT_PAIR
 from adapter_bert_tf.serve.service import ServedTask, Service
 from adapter_bert_tf.serve.signatures import Signatures
@@ -144,13 +144,17 @@ def _as_code(value: Any) -> str:
 def _row(task: ServedTask) -> str:
     metrics = ", ".join(f"{name} {value:.4f}" for name, value in task.pack.metrics.items())
     adapter = task.pack.adapter
+    dropped = task.dropped_layers
+    tuning = [task.pack.tuning.method + (f" of size {adapter.size}" if adapter else "")]
+    tuning += [tell_of_layers(dropped)] if dropped else []
+    tuning += ["not tuned for that"] if dropped > task.pack.tuning.adapter_drop else []
     cells = (
         task.name,
         "question and context" if task.asks else "two texts" if task.pair else "text",
         f"{task.max_seq_length}",
         "a part of the context" if task.asks else _labels(task.labels) or "a value",
         metrics or "unknown",
-        task.pack.tuning.method + (f" of size {adapter.size}" if adapter else ""),
+        ", ".join(tuning),
     )
     return f"| {' | '.join(' '.join(cell.replace('|', '&#124;').split()) for cell in cells)} |"
 

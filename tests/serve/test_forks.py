@@ -10,6 +10,7 @@ from adapter_bert_tf.encoder.variables import is_layer_norm, layer_of
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
+from adapter_bert_tf.serve.description import read_description
 from adapter_bert_tf.serve.export import add_packs, export_packs, read_export
 from adapter_bert_tf.serve.forks import Forks
 from adapter_bert_tf.serve.model import ServedModel
@@ -109,6 +110,21 @@ def test_dropped_layers_are_those_of_the_base(bert, packs, tmp_path):
     np.testing.assert_allclose(found["probabilities"][:, :2], wanted, atol=1e-5)
     upper = ask(load(added)["serving_default"], text=TEXTS, task=["upper"] * len(TEXTS))
     np.testing.assert_allclose(upper["probabilities"], expected(bert, packs["upper"]), atol=1e-5)
+
+
+def test_what_is_dropped_is_told(bert, packs, tmp_path):
+    """Metrics in packs are of the task with all its layers."""
+    folders = [packs["whole"], packs["top"]]
+    version = export_packs(find_base(bert), folders, tmp_path / "m", 1)
+    # "top" has nothing in layer 0.
+    assert [task.dropped_layers for task in read_export(version)[1]] == [1, 0]
+    told = "without its adapters in the lowest layer; metrics are of all layers"
+    lines = list(read_description(version).lines())
+    assert [text.endswith(told) for name, text in lines if name == "task"] == [True, False]
+    assert ("warning", "not tuned with --adapter_drop for so many layers: whole") in lines
+    rows = (tmp_path / "m" / "1" / "README.md").read_text().splitlines()
+    (row,) = (row for row in rows if told in row)
+    assert row.startswith("| whole |")
 
 
 def test_layers_that_can_not_be_dropped_are_told(bert, packs, tmp_path):
