@@ -89,6 +89,8 @@ def export(
         raise UserError("expected the folders of task packs")
     baseline = find_baseline(folders)
     if baseline is not None:
+        if drop_layers:
+            raise UserError(f"--drop_layers: {baseline} is a baseline, which has no layers of BERT")
         return export_baseline(baseline, export_dir)
     base = find_base(
         bert or read_pack(folders[0]).base.get("origin", ""),
@@ -133,7 +135,7 @@ def export_baseline(pack: str, export_dir: str) -> str:
     """
     version = find_version(export_dir)
     with _float32():
-        write_baseline(pack, version, os.path.basename(os.path.dirname(version)), check_ops_of)
+        write_baseline(pack, version, check_ops_of)
     return version
 
 
