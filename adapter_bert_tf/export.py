@@ -17,7 +17,7 @@ is exported alone.
 writes a version without RTE, from the newest one, in which SST-2 has another name.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from absl import flags
 
@@ -27,6 +27,9 @@ from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve.description import read_description
 from adapter_bert_tf.serve.plan import name_packs, plan_version
+
+# Flags about the base.
+_OF_BASE = ("bert", "bert_config_file", "vocab_file", "do_lower_case")
 
 
 def _main() -> None:
@@ -38,6 +41,8 @@ def _main() -> None:
         raise UserError("--export_dir, or --add_to: expected one of the two")
     if changes and values.add_to is None:
         raise UserError("--remove, --rename: expected with --add_to")
+    if values.drop_layers and not values.packs:
+        raise UserError("--drop_layers: expected with --packs, as it is about these")
     version = _export(values) if values.add_to is None else _change(values)
     _print(read_description(version).lines())
     print(f"exported: {version}")
@@ -53,13 +58,21 @@ def _export(values: flags.FlagValues) -> str:
     from adapter_bert_tf.serve.export import export, export_packs
 
     if is_baseline:
-        return export(values.packs, values.export_dir, trust_module=values.trust_module)
+        return export(
+            values.packs,
+            values.export_dir,
+            drop_layers=values.drop_layers,
+            trust_module=values.trust_module,
+        )
     base = find_base(values.bert, values.bert_config_file, values.vocab_file, values.do_lower_case)
     return export_packs(base, values.packs, values.export_dir, values.drop_layers)
 
 
 def _change(values: flags.FlagValues) -> str:
-    rename = dict(_old_and_new(each) for each in values.rename or ())
+    for name in _OF_BASE:
+        if flags.FLAGS[name].present:
+            raise UserError(f"--{name}: not with --add_to, whose version has its own base")
+    rename = _new_names(values.rename or ())
     plan = plan_version(values.add_to, values.packs or (), values.remove or (), rename)
 
     from adapter_bert_tf.serve.export import make_version
@@ -67,6 +80,15 @@ def _change(values: flags.FlagValues) -> str:
     version = make_version(plan, values.drop_layers)
     _print(plan.lines())
     return version
+
+
+def _new_names(renamings: Sequence[str]) -> dict[str, str]:
+    pairs = [_old_and_new(each) for each in renamings]
+    rename = dict(pairs)
+    for old, new in pairs:
+        if rename[old] != new:
+            raise UserError(f"--rename={old}: expected one new name, not {new} and {rename[old]}")
+    return rename
 
 
 def _old_and_new(renaming: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import absolute
 from adapter_bert_tf.serve.description import Description, read_description
 from adapter_bert_tf.serve.page import PageServer
 from adapter_bert_tf.serve.rest import LocalModel, Model, RemoteModel
@@ -50,7 +51,7 @@ def _main() -> None:
 
 
 def _name_of(described: Description) -> str:
-    return os.path.basename(os.path.dirname(os.path.abspath(described.folder)))
+    return os.path.basename(os.path.dirname(absolute(described.folder)))
 
 
 def _has_browser() -> bool:

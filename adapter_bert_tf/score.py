@@ -34,7 +34,7 @@ def _main() -> None:
         raise UserError(
             f"--output={values.output}: expected a name that ends in {', '.join(ENDINGS)}"
         )
-    task, pack = _find_task(values.export_dir, values.task)
+    version, task, pack = find_task(values.export_dir, values.task)
     if values.text_pair_column and not pack.inputs.get("pair"):
         raise UserError(f"--text_pair_column: {task} is a task on single texts")
     if importlib.util.find_spec("apache_beam") is None:
@@ -63,7 +63,7 @@ def _main() -> None:
             ending=ending,
             form=form_of(values.output),
             reader=reader,
-            export_dir=values.export_dir,
+            export_dir=version,
             task=task,
             batch_size=values.batch_size,
             num_shards=values.num_shards,
@@ -77,22 +77,23 @@ def _main() -> None:
         raise UserError(f"--input={values.input}: no row could be scored")
 
 
-def _find_task(export_dir: str, name: str | None) -> tuple[str, Pack]:
-    """Returns the name and the pack of the task that is asked for."""
-    tasks = {task.name: task.pack for task in read_description(export_dir).tasks}
+def find_task(export_dir: str, name: str | None) -> tuple[str, str, Pack]:
+    """Returns the version of an export, and the name and the pack of the task that is asked for."""
+    export = read_description(export_dir)
+    tasks = {task.name: task.pack for task in export.tasks}
     if name is None and len(tasks) != 1:
         raise UserError(f"--task: expected one of {some(tasks, 20)}")
     name = next(iter(tasks)) if name is None else name
     if name not in tasks:
-        raise UserError(f"--task={name}: not in {export_dir}; expected one of {some(tasks, 20)}")
+        raise UserError(f"--task={name}: not in {export.folder}; expected one of {some(tasks, 20)}")
     if tasks[name].kind not in TEXT_LABELS:
         raise UserError(f"--task={name}: answers questions; expected a task on texts")
-    return name, tasks[name]
+    return export.folder, name, tasks[name]
 
 
 def main() -> None:
     """Runs the program."""
-    flags.DEFINE_string("export_dir", None, "Task: a version of an export.", required=True)
+    flags.DEFINE_string("export_dir", None, "Task: an export, or a version of it.", required=True)
     flags.DEFINE_string("task", None, "Task: its name, if the export has several.")
     flags.DEFINE_string("input", None, "Files: pattern of the files to score.", required=True)
     flags.DEFINE_string(

@@ -37,7 +37,7 @@ from adapter_bert_tf.run.settings import (
     SquadSettings,
     option_sets,
 )
-from adapter_bert_tf.serve.description import find_export, read_description
+from adapter_bert_tf.serve.description import find_export, read_description, tell_of_layers
 from adapter_bert_tf.tuning.methods import Tuning
 
 Line = tuple[str, str]
@@ -257,6 +257,8 @@ def _show_export(folder: str) -> Iterator[Line]:
         yield from _labels(task.pack)
         yield _method(task.pack)
         yield "metrics", _metrics(task.pack.metrics)
+        if task.dropped_layers:
+            yield "layers", tell_of_layers(task.dropped_layers)
         yield "inputs", _settings(task.pack.inputs) or "unknown"
         yield "size", byte_size(task.size)
     yield "", ""

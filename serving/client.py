@@ -112,11 +112,15 @@ def _signature(values: argparse.Namespace) -> str:
 
 
 def _is_wrong(row: dict) -> bool:
-    """Whether a row has an error. If several tasks were asked, all of them have to have one."""
+    """Whether a row has an error. If several tasks were asked, all of them have to have one.
+
+    Names that no task has are told where there is no task.
+    """
     error = row.get("error", "")
     if isinstance(error, str):
         return bool(error)
-    return all(each for task, each in zip(row["task"], error, strict=True) if task)
+    told = list(zip(row["task"], error, strict=True))
+    return any(each for task, each in told if not task) or all(each for task, each in told if task)
 
 
 if __name__ == "__main__":

@@ -96,9 +96,14 @@ def test_all_tasks_and_some_of_them_are_asked_about_a_text(rest_address):
     assert [line["task"] for line in lines] == [["a", "é"]] * 2, everything.stderr
     done = _ask(*rest, "--tasks=é", "--text=w1 w2", "--text_pair=w4")
     (line,) = map(json.loads, done.stdout.splitlines())
-    assert line["task"] == ["", "é"]
-    assert line["label"] == ["", lines[0]["label"][1]]
+    assert line["task"] == ["", "é", ""]
+    assert line["label"] == ["", lines[0]["label"][1], ""]
     assert not done.stderr
+    done = _ask(*rest, "--tasks=é,x", "--text=w1 w2", "--text_pair=w4")
+    answer = json.loads(done.stdout)
+    assert answer["label"] == line["label"]
+    assert answer["error"] == ["", "", "unknown task 'x'; known are a, é"]
+    assert done.stderr == "error: 1 of 1 rows\n"
 
 
 def test_an_error_of_the_server_is_one_line(grpc_address, rest_address):

@@ -84,6 +84,16 @@ def test_a_task_is_replaced_and_another_renamed_and_removed(bert, packs, tmp_pat
         (["--add_to=models/3"], "--packs: expected the folders of task packs"),
         (["--add_to=models/3", "--rename=a"], "--rename=a: expected OLD:NEW"),
         (["--packs=a", "--export_dir=models/m", "--remove=a"], "expected with --add_to"),
+        (
+            ["--add_to=models/3", "--remove=a", "--drop_layers=1"],
+            "--drop_layers: expected with --packs",
+        ),
+        (["--add_to=models/3", "--packs=a", "--bert=BERT"], "--bert: not with --add_to"),
+        (["--add_to=models/3", "--remove=a", "--do_lower_case"], "--do_lower_case: not with"),
+        (
+            ["--add_to=models/3", "--rename=a:b,a:c"],
+            "--rename=a: expected one new name, not b and c",
+        ),
     ],
 )
 def test_wrong_input_ends_with_one_line(bert, flags, told, tmp_path):

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -142,6 +143,20 @@ def test_a_server_elsewhere_is_asked_and_told_if_it_is_down(model):
         browser.type("#text", "w1")
         told = browser.wait_for("return document.querySelector('#problem').innerText")
         assert told == "The playground does not answer. Is it still running?"
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_answer_is_waited_for_and_told():
+    with open_browser() as browser, socket.create_server(("127.0.0.1", 0)) as silent:
+        server = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with _playground(f"--server={server}") as url:
+            browser.open(url)
+            waiting = "return document.querySelector('#summary').innerText"
+            assert browser.run(waiting) == "waiting for the model …"
+            told = browser.wait_for(
+                "return document.querySelector('#problem').innerText", seconds=30
+            )
+            assert told == f"{server} does not answer: timed out"
 
 
 class _Many:

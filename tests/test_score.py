@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from adapter_bert_tf import load_task
+from adapter_bert_tf.score import find_task
 from adapter_bert_tf.serve.export import export
 from tests.programs import ROOT, run_without_tensorflow
 from tests.serve.tasks import make_pack
@@ -47,6 +48,10 @@ def test_mistakes_are_told_in_a_line_before_tensorflow_is_loaded(place, flags, t
     assert done.stderr.count("\n") == 1, done.stderr
 
 
+def test_a_model_means_its_newest_version(place):
+    assert find_task(str(place / "models"), "one")[:2] == (str(place / "models" / "1"), "one")
+
+
 _WITHOUT_BEAM = """
 import runpy, sys
 sys.modules["apache_beam"] = None
@@ -66,7 +71,7 @@ def test_without_beam_it_says_what_to_install(place):
 @pytest.mark.slow
 def test_files_are_scored(bert, place):
     pytest.importorskip("apache_beam", reason="Apache Beam is not installed: extra beam")
-    flags = ["--export_dir=models/1", "--task=one", "--input=*.csv", "--output=out/a.jsonl"]
+    flags = ["--export_dir=models", "--task=one", "--input=*.csv", "--output=out/a.jsonl"]
     command = [sys.executable, "-m", PROGRAM, *flags]
     done = subprocess.run(command, cwd=place, env=ENVIRONMENT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "scored: out/a-*.jsonl, 2 rows\n"), done.stderr

@@ -8,7 +8,7 @@ import hashlib
 import importlib.metadata
 import os
 
-from adapter_bert_tf.base.presets import refuse_http, refuse_unknown
+from adapter_bert_tf.base.presets import public_name, refuse_http, refuse_unknown
 from adapter_bert_tf.errors import UserError, file_error
 from adapter_bert_tf.files import exists
 
@@ -58,6 +58,12 @@ def runs_code(name: str) -> bool:
     That is the graph of a SavedModel. Of a BERT only the variables are read.
     """
     return not (name in {GLOVE, *HUB_MODULES, *HUB_MODULES.values()} or name.startswith(BERT))
+
+
+def public_module_name(module: str) -> str:
+    """Returns what a module is called on any machine: see `public_name`."""
+    prefix = BERT if module.startswith(BERT) else ""
+    return f"{prefix}{public_name(module.removeprefix(prefix))}"
 
 
 def find_glove() -> dict[str, str]:

@@ -7,14 +7,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from adapter_bert_tf.baseline.modules import public_module_name
 from adapter_bert_tf.baseline.task import BaselineTask, load_baseline
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.files import new_folder
 from adapter_bert_tf.heads.head import Answers, Head
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE, GRAPH_FILE
-from adapter_bert_tf.serve.card import ExampleRequests, as_json, describe_signature, write_warmup
-from adapter_bert_tf.serve.description import BASELINE
+from adapter_bert_tf.serve.card import (
+    ExampleRequests,
+    as_json,
+    describe_signature,
+    predict_call,
+    shown_labels,
+    without_a_server,
+    write_warmup,
+)
+from adapter_bert_tf.serve.description import BASELINE, base_name
 from adapter_bert_tf.serve.requests import REQUEST, TEXT, TEXT_PAIR, of_one_size
 from adapter_bert_tf.serve.signatures import ERROR, Signatures, list_tasks
 
@@ -51,14 +60,13 @@ def make_signatures(task: BaselineTask) -> Signatures:
 
 
 def write_baseline(
-    folder: str, version: str, name: str, check: Callable[[str], None], trust_module: bool = False
+    folder: str, version: str, check: Callable[[str], None], trust_module: bool = False
 ) -> None:
     """Writes the SavedModel of a baseline.
 
     Args:
       folder: The pack's folder.
-      version: Folder of the new version.
-      name: Name of the model.
+      version: Folder of the new version, in that of the model.
       check: Refuses a SavedModel that can't be served.
       trust_module: Whether a text module may be loaded that is none of the known ones.
     """
@@ -87,33 +95,44 @@ def write_baseline(
                 for each, function in signatures.items()
             },
         }
-        card = _card(task, name, signatures, examples)
+        card = _card(task, version, signatures, examples)
         files = {path: json.dumps(description), os.path.join(beside, "README.md"): card}
         for place, text in files.items():
             with open(place, "w", encoding="utf-8") as file:
                 file.write(text)
-        write_warmup(beside, name, examples)
+        write_warmup(beside, _model_of(version), examples)
 
 
 def _inputs(signatures: Signatures) -> list[str]:
     return list(signatures[Head.signature].structured_input_signature[1])
 
 
-def _card(task: BaselineTask, model: str, signatures: Signatures, examples: ExampleRequests) -> str:
+def _model_of(version: str) -> str:
+    return os.path.basename(os.path.dirname(version))
+
+
+def _card(
+    task: BaselineTask, version: str, signatures: Signatures, examples: ExampleRequests
+) -> str:
+    model = _model_of(version)
     metrics = ", ".join(f"{name} {value:.4f}" for name, value in task.metrics.items())
-    design = " ".join(f"{name}={value}" for name, value in vars(task.design).items())
+    design = {**vars(task.design), "module": public_module_name(task.design.module)}
+    chosen = " ".join(f"{name}={value}" for name, value in design.items())
     lines = [
         f"# {model}",
         "",
         f"This model answers the task {task.name} without BERT, on the text module "
-        f"`{task.design.module}`. It was exported by adapter_bert_tf for TF Serving.",
+        f"{base_name(task.design.module, task.pack)}. It was exported by adapter_bert_tf for TF "
+        "Serving.",
         "",
-        f"Labels: {', '.join(task.labels) or 'a value'}.  ",
+        f"Labels: {shown_labels(task.labels) or 'a value'}.  ",
         f"Metrics: {metrics or 'unknown'}.  ",
-        f"Design: {design}.",
+        f"Design: {chosen}.",
         "",
         "## Signatures",
     ]
     for name, function in signatures.items():
         lines += describe_signature(name, function, model, as_json(name, examples[name]))
+    call, number = predict_call(bool(task.takes_pairs)), os.path.basename(version)
+    lines += without_a_server(task.name or "", call, model, number, examples)
     return "\n".join(lines) + "\n"

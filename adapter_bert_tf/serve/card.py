@@ -3,15 +3,16 @@
 import json
 import os
 import shlex
+import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
-from adapter_bert_tf.heads.span import CONTEXT, QUESTION
+from adapter_bert_tf.heads.span import CONTEXT, QUESTION, SpanHead
 from adapter_bert_tf.serve import WARMUP_FILE
-from adapter_bert_tf.serve.description import base_name
+from adapter_bert_tf.serve.description import base_name, tell_of_layers
 from adapter_bert_tf.serve.requests import REQUEST, TASK, TASKS, TEXT, TEXT_OPS, TEXT_PAIR
 from adapter_bert_tf.serve.service import ServedTask, Service
 from adapter_bert_tf.serve.signatures import Signatures
@@ -41,13 +42,13 @@ def model_card(
       ops: Names of all operations in the graph.
       note: How it was made, if that needs to be said.
     """
-    config = service.base.config
+    config, first = service.base.config, service.tasks[0]
     count = len(service.tasks)
     lines = [
         f"# {model}",
         "",
         f"This model serves {count} task{'s' if count > 1 else ''} on one BERT, "
-        f"{base_name(service.base.origin, service.tasks[0].pack)}: {config.num_layers} layers, "
+        f"{base_name(service.base.origin, first.pack)}: {config.num_layers} layers, "
         f"{config.hidden_size} wide. It was exported by adapter_bert_tf for TF Serving.",
         *(["", f"Note: {note}."] if note else []),
         "",
@@ -61,8 +62,8 @@ def model_card(
             for name, function in signatures.items()
             for line in describe_signature(name, function, model, as_json(name, examples[name]))
         ),
-        *_NOTES,
-        *_without_a_server(service, model, version, examples),
+        *_notes(signatures),
+        *without_a_server(first.name, _call_of(first), model, version, examples),
         "",
         "## Operations",
         "",
@@ -72,30 +73,50 @@ def model_card(
     return "\n".join(lines) + "\n"
 
 
-_NOTES = (
-    "",
-    "## Notes",
-    "",
+_TEXT_NOTES = (
     "- `probabilities` are in the order of the task's labels. If another task has more labels, the",
     "  columns that are left over are 0.",
     "- If tasks with classes and tasks with a value are served together, `label` is empty and",
     "  `probabilities` are 0 for a task with a value, and `value` is 0 for a task with classes.",
     "- `text_pair` is ignored for tasks on single texts. For tasks on pairs, an empty `text_pair`",
     "  means that there is no second text.",
+)
+_QUESTION_NOTES = (
     "- `start` and `end` are the bytes of the UTF-8 context between which the answer is found. If",
     "  there is no answer, both are 0 and `answer` is empty.",
+)
+_ERROR_NOTES = (
     "- `error` says what is wrong with a row, or is empty. A row of an unknown task has no answer,",
     "  and its neighbours have theirs.",
+)
+_ALL_NOTES = (
     "- `all` answers for all tasks on texts, and `some` for those that `tasks` names, separated by",
     "  commas. Layers that the tasks leave as they are in the base are computed once for a text.",
+    "- `some` answers for one place more than there are tasks. The `error` of this last one says",
+    "  which names in `tasks` are wrong, if any are; the tasks that it names have their answers.",
 )
+
+
+def _notes(signatures: Signatures) -> list[str]:
+    """Returns the notes on what the signatures have."""
+    on_texts = "all" in signatures
+    return [
+        "",
+        "## Notes",
+        "",
+        *(_TEXT_NOTES if on_texts else ()),
+        *(_QUESTION_NOTES if SpanHead.signature in signatures else ()),
+        *_ERROR_NOTES,
+        *(_ALL_NOTES if on_texts else ()),
+    ]
 
 
 # Labels that are shown of many, and characters of a long one.
 _LABELS, _LABEL = 8, 24
 
 
-def _labels(labels: Sequence[str]) -> str:
+def shown_labels(labels: Sequence[str]) -> str:
+    """Returns labels for people: the first of many, and the start of long ones."""
     shown = (
         label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…" for label in labels[:_LABELS]
     )
@@ -103,14 +124,27 @@ def _labels(labels: Sequence[str]) -> str:
     return ", ".join(shown) + more
 
 
-def _without_a_server(
-    service: Service, model: str, version: str, examples: ExampleRequests
+def _call_of(task: ServedTask) -> str:
+    return f'answer("{_QUESTION}", "{_CONTEXT}")' if task.asks else predict_call(task.pair)
+
+
+def predict_call(takes_pairs: bool) -> str:
+    """Returns how a task on texts is called in Python."""
+    return f'predict(["{_TEXT}"], ["{_PAIR}"])' if takes_pairs else f'predict(["{_TEXT}"])'
+
+
+def without_a_server(
+    task: str, call: str, model: str, version: str, examples: ExampleRequests
 ) -> list[str]:
-    """Returns how the export is asked on a machine that has its files."""
-    task = service.tasks[0]
-    asked = f'answer("{_QUESTION}", "{_CONTEXT}")'
-    if not task.asks:
-        asked = f'predict(["{_TEXT}"], ["{_PAIR}"])' if task.pair else f'predict(["{_TEXT}"])'
+    """Returns lines about how the export is asked on a machine that has its files.
+
+    Args:
+      task: Name of a task.
+      call: How it is called in Python.
+      model: Name of the model.
+      version: Its version.
+      examples: A request for each signature.
+    """
     first = {name: rows[:1] for name, rows in examples["serving_default"].items()}
     inputs = ";".join(f"{name}={_as_code(rows)}" for name, rows in first.items())
     return [
@@ -122,7 +156,7 @@ def _without_a_server(
         "    import adapter_bert_tf as ab",
         "",
         f"    export = ab.load_export({_as_code(model)})  # or {_as_code(f'{model}/{version}')}",
-        f"    export[{_as_code(task.name)}].{asked}",
+        f"    export[{_as_code(task)}].{call}",
         "",
         "With TensorFlow and tensorflow-text only, by `saved_model_cli run`. It needs the import,",
         "because two of the operations come from tensorflow-text:",
@@ -142,13 +176,17 @@ def _as_code(value: Any) -> str:
 def _row(task: ServedTask) -> str:
     metrics = ", ".join(f"{name} {value:.4f}" for name, value in task.pack.metrics.items())
     adapter = task.pack.adapter
+    dropped = task.dropped_layers
+    tuning = [task.pack.tuning.method + (f" of size {adapter.size}" if adapter else "")]
+    tuning += [tell_of_layers(dropped)] if dropped else []
+    tuning += ["not tuned for that"] if dropped > task.pack.tuning.adapter_drop else []
     cells = (
         task.name,
         "question and context" if task.asks else "two texts" if task.pair else "text",
         f"{task.max_seq_length}",
-        "a part of the context" if task.asks else _labels(task.labels) or "a value",
+        "a part of the context" if task.asks else shown_labels(task.labels) or "a value",
         metrics or "unknown",
-        task.pack.tuning.method + (f" of size {adapter.size}" if adapter else ""),
+        ", ".join(tuning),
     )
     return f"| {' | '.join(' '.join(cell.replace('|', '&#124;').split()) for cell in cells)} |"
 
@@ -165,7 +203,7 @@ def describe_signature(name: str, function, model: str, request: str) -> list[st
         f"`{name}` takes {takes}, and returns {returns}.",
         "",
         f"    curl -d {shlex.quote(request)} \\",
-        f"        http://localhost:8501/v1/models/{model}:predict",
+        f"        http://localhost:8501/v1/models/{urllib.parse.quote(model, safe='')}:predict",
     ]
 
 

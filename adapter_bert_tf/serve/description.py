@@ -8,6 +8,7 @@ from typing import Any
 
 from adapter_bert_tf.base.config import MOST_WORDS, BertConfig, config_from_export
 from adapter_bert_tf.base.presets import public_name
+from adapter_bert_tf.baseline.modules import public_module_name
 from adapter_bert_tf.checks import (
     ANY_OBJECT,
     MOST_NAMES,
@@ -19,7 +20,8 @@ from adapter_bert_tf.checks import (
     text,
     whole,
 )
-from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.encoder.adapter import MOST_LAYERS
+from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.files import byte_size, exists, file_sizes, list_folder, read_json_object
 from adapter_bert_tf.pack.pack import Pack, parse_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE
@@ -43,7 +45,10 @@ _LAYOUT: dict[str, Check] = {
     "numbers": each(_NUMBERS, most=MOST_NAMES),
     "shapes": each(_SHAPE),
 }
-_TASKS = each(fields({"name": text, "pack": ANY_OBJECT}, {}, closed=False), most=MOST_NAMES)
+# Only tasks without some of their layers have this, and old exports never.
+DROPPED = "dropped_layers"
+_DROPPED = {DROPPED: whole(1, MOST_LAYERS)}
+_TASKS = each(fields({"name": text, "pack": ANY_OBJECT}, _DROPPED, closed=False), most=MOST_NAMES)
 # Old exports don't say them.
 _SIGNATURES = {"signatures": named(fields({"inputs": _NAMES, "outputs": _NAMES}, {}, closed=False))}
 # Other versions may say more.
@@ -71,11 +76,13 @@ class DescribedTask:
       name: The name by which requests ask for it.
       pack: The description of its pack.
       size: The bytes of its values in the export.
+      dropped_layers: Number of the lowest layers in which it does without its adapters.
     """
 
     name: str
     pack: Pack
     size: int
+    dropped_layers: int = 0
 
     @property
     def pair(self) -> bool:
@@ -83,10 +90,11 @@ class DescribedTask:
         return bool(self.pack.inputs.get("pair", False))
 
     def summary(self) -> str:
-        """Returns its name, kind, number of labels and size in a line."""
+        """Returns its name, kind, number of labels, size and dropped layers in a line."""
         count = len(self.pack.class_names)
         labels = f", {count:,} label{'s' if count > 1 else ''}" if count else ""
-        return f"{self.name}: {self.pack.kind}{labels}, {byte_size(self.size)}"
+        dropped = f", {tell_of_layers(self.dropped_layers)}" if self.dropped_layers else ""
+        return f"{self.name}: {self.pack.kind}{labels}, {byte_size(self.size)}{dropped}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,18 +136,35 @@ class Description:
     def lines(self) -> Iterator[tuple[str, str]]:
         """Yields what is served, with sizes."""
         values = sum(file_sizes(os.path.join(self.folder, "variables")))
-        yield "base", f"{self.base}, {byte_size(values - sum(task.size for task in self.tasks))}"
+        if self.config is None:
+            yield "module", self.base
+        else:
+            shared = values - sum(task.size for task in self.tasks)
+            yield "base", f"{self.base}, {byte_size(shared)}"
         for task in self.tasks[:_LISTED]:
             yield "task", task.summary()
         others = self.tasks[_LISTED:]
         if others:
             yield "", f"and {len(others):,} more, {byte_size(sum(task.size for task in others))}"
+        worse = [t.name for t in self.tasks if t.dropped_layers > t.pack.tuning.adapter_drop]
+        if worse:
+            yield "warning", f"not tuned with --adapter_drop for so many layers: {some(worse)}"
         yield "size", byte_size(self.size)
 
 
 def base_name(origin: str, pack: Pack) -> str:
-    """Returns the name of a base on any machine, and the fingerprint that a pack on it has."""
-    return f"{public_name(origin)} (fingerprint {pack.base.get('fingerprint', '')[:_FINGERPRINT]})"
+    """Returns the name of a base on any machine, and the fingerprint that a pack on it has.
+
+    The base of a baseline is a text module.
+    """
+    name = public_name(origin) if pack.baseline is None else public_module_name(origin)
+    return f"{name} (fingerprint {pack.base.get('fingerprint', '')[:_FINGERPRINT]})"
+
+
+def tell_of_layers(dropped: int) -> str:
+    """Returns what to know of a task that does without its adapters in the lowest layers."""
+    where = "the lowest layer" if dropped == 1 else f"the {dropped} lowest layers"
+    return f"without its adapters in {where}; metrics are of all layers"
 
 
 def find_export(path: str | os.PathLike) -> str | None:
@@ -190,7 +215,12 @@ def _read_tasks(
     if len(sizes) != len(names):
         raise UserError(f"{file}: has {len(names)} tasks, but values of {len(sizes)}")
     return tuple(
-        DescribedTask(task["name"], parse_pack(task["pack"], f"{file}: {task['name']}"), size)
+        DescribedTask(
+            task["name"],
+            parse_pack(task["pack"], f"{file}: {task['name']}"),
+            size,
+            task.get(DROPPED, 0),
+        )
         for task, size in zip(raw["tasks"], sizes, strict=True)
     )
 

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,7 +23,7 @@ from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE, GRAPH_FILE
 from adapter_bert_tf.serve.baseline import find_baseline, write_baseline
 from adapter_bert_tf.serve.card import make_examples, model_card, write_warmup
-from adapter_bert_tf.serve.description import FORMAT, Description, read_description
+from adapter_bert_tf.serve.description import DROPPED, FORMAT, Description, read_description
 from adapter_bert_tf.serve.model import ServedModel
 from adapter_bert_tf.serve.plan import Plan, next_version, plan_version
 from adapter_bert_tf.serve.requests import TEXT_OPS
@@ -90,6 +91,8 @@ def export(
         raise UserError("expected the folders of task packs")
     baseline = find_baseline(folders)
     if baseline is not None:
+        if drop_layers:
+            raise UserError(f"--drop_layers: {baseline} is a baseline, which has no layers of BERT")
         return export_baseline(baseline, export_dir, trust_module)
     base = find_base(
         bert or read_pack(folders[0]).base.get("origin", ""),
@@ -134,9 +137,8 @@ def export_baseline(pack: str, export_dir: str, trust_module: bool = False) -> s
       The version's folder.
     """
     version = find_version(export_dir)
-    name = os.path.basename(os.path.dirname(version))
     with _float32():
-        write_baseline(pack, version, name, check_ops_of, trust_module)
+        write_baseline(pack, version, check_ops_of, trust_module)
     return version
 
 
@@ -274,9 +276,7 @@ def _describe(service: Service, model: ServedModel, signatures: Signatures) -> s
         "config": dataclasses.asdict(base.config),
         "base": list(model.base),
         "values": model.values.layout(),
-        "tasks": [
-            {"name": task.name, "pack": json.loads(task.pack.to_json())} for task in service.tasks
-        ],
+        "tasks": [_describe_task(task) for task in service.tasks],
         "signatures": {
             name: {
                 "inputs": list(function.structured_input_signature[1]),
@@ -288,6 +288,11 @@ def _describe(service: Service, model: ServedModel, signatures: Signatures) -> s
         "tokens": service.vocabulary.tokens,
     }
     return json.dumps(description, ensure_ascii=False)
+
+
+def _describe_task(task: ServedTask) -> dict[str, Any]:
+    dropped = {DROPPED: task.dropped_layers} if task.dropped_layers else {}
+    return {"name": task.name, "pack": json.loads(task.pack.to_json()), **dropped}
 
 
 def read_export(folder: str) -> tuple[Base, list[ServedTask]]:
@@ -319,7 +324,7 @@ def _read(
     # The other defaults stand for adapters and heads that a task does not have.
     base |= {name: default for name, default in defaults.items() if is_layer_norm(name)}
     tasks = [
-        ServedTask(task.name, task.pack, own)
+        ServedTask(task.name, task.pack, own, task.dropped_layers)
         for task, own in zip(description.tasks, tensors, strict=True)
     ]
     vocabulary = Vocabulary(tuple(raw["tokens"]), raw["lower_case"])

@@ -33,12 +33,7 @@ class Lineup(NamedTuple):
           inputs: Ids, segments and positions, `[rows, (tokens)]`.
           tasks: Number of each row's task, `[rows]`.
         """
-        first, text_of = _different(inputs)
-        ids, segments, positions = (
-            tf.gather(inputs[name], first) for name in (IDS, SEGMENTS, POSITIONS)
-        )
-        lengths = tf.cast(ids.row_lengths(), tf.int32)
-        texts = Texts(ids.flat_values, segments.flat_values, positions.flat_values, lengths)
+        texts, text_of = different_texts(inputs)
         return cls(texts, *merge_rows(tasks, text_of))
 
     def rows(self) -> Rows:
@@ -48,6 +43,16 @@ class Lineup(NamedTuple):
     def in_order(self, rows: tf.Tensor | tf.RaggedTensor) -> tf.Tensor | tf.RaggedTensor:
         """Returns `[rows, ...]` for the rows of the batch."""
         return tf.gather(rows, self.row_of)
+
+
+def different_texts(inputs: dict[str, tf.RaggedTensor]) -> tuple[Texts, tf.Tensor]:
+    """Returns the different texts among rows of ids, segments and positions, and each row's."""
+    first, text_of = _different(inputs)
+    ids, segments, positions = (
+        tf.gather(inputs[name], first) for name in (IDS, SEGMENTS, POSITIONS)
+    )
+    lengths = tf.cast(ids.row_lengths(), tf.int32)
+    return Texts(ids.flat_values, segments.flat_values, positions.flat_values, lengths), text_of
 
 
 def _different(inputs: dict[str, tf.RaggedTensor]) -> tuple[tf.Tensor, tf.Tensor]:

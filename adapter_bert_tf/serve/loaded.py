@@ -116,7 +116,7 @@ class LoadedExport(Mapping[str, "ExportedTask"]):
         return f"LoadedExport({self.folder!r}: {', '.join(self)})"
 
     def predict_all(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None, batch_size: int = 16
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, batch_size: int = 64
     ) -> dict[str, list[Any]]:
         """Returns each task's predictions for the texts, by the names of the tasks.
 
@@ -125,16 +125,19 @@ class LoadedExport(Mapping[str, "ExportedTask"]):
         Args:
           texts: The texts.
           pairs: The second texts, for tasks on pairs.
-          batch_size: Texts of a batch.
+          batch_size: Rows of a batch; a text is a row for each task.
         """
         check_texts(None, None, texts, pairs)
         BATCH_SIZE(batch_size, "batch_size")
         every = [task for task in self._tasks.values() if task.takes_texts]
+        if not every:
+            raise UserError(f"{self.folder}: all tasks are on questions, use answer")
+        together = max(1, batch_size // len(every))
         found: dict[str, list[Any]] = {
             task.name: [] for task in every if pairs is not None or not task.takes_pairs
         }
-        for start in range(0, len(texts), batch_size):
-            some = slice(start, start + batch_size)
+        for start in range(0, len(texts), together):
+            some = slice(start, start + together)
             answers = self._ask_all(every, texts[some], None if pairs is None else pairs[some])
             for i, task in enumerate(every):
                 if task.name in found:
@@ -197,7 +200,7 @@ class ExportedTask:
     Attributes:
       name: The name by which requests ask for it.
       labels: Names of its classes.
-      metrics: Metrics that it reached.
+      metrics: Metrics that it reached, with the adapters of all layers.
       takes_pairs: Whether its rows are pairs of texts.
     """
 

@@ -4,6 +4,7 @@ import http.server
 import ipaddress
 import json
 import pathlib
+import socket
 import sys
 from typing import Any
 
@@ -59,7 +60,9 @@ def _ask_for_tasks(model: Model, signatures: dict[str, dict[str, list[str]]]) ->
     listed = predict(model, _TASKS, {"request": [""]})
     tasks = []
     for name, row in zip(listed["task"][0], listed["labels"][0], strict=True):
-        labels = [label for label in row if label]
+        # Labels are filled up to those of the task that has most. One of them may be empty.
+        count = max((i for i, label in enumerate(row, 1) if label), default=0)
+        labels = row[:count]
         shown = _LABELS if labels else _without_labels(model, name, signatures)
         tasks.append({"name": name, "shown": shown, "labels": labels, "pair": None})
     return tasks
@@ -112,14 +115,15 @@ class PageServer(http.server.ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """The address of the page."""
-        return f"http://{self._address}:{self.server_port}"
+        is_any = ipaddress.ip_address(self._address).is_unspecified
+        return f"http://{socket.gethostname() if is_any else self._address}:{self.server_port}"
 
     def is_for_us(self, host: str) -> bool:
         """Returns whether a request was meant for this server.
 
         Any site may have a name that leads to this machine, and could read answers by it.
         """
-        name = host.rpartition(":")[0] or host
+        name = (host.rpartition(":")[0] or host).lower()
         return not self._is_local or name in ("localhost", self._address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -133,16 +137,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        name = "index.html" if self.path == "/" else self.path.removeprefix("/")
+        path = self.path.partition("?")[0]
+        name = "index.html" if path == "/" else path.removeprefix("/")
         if not self._checked():
             return
         if name == "about.json":
             self._send_about()
         elif self.path.startswith("/v1/"):
             self._send(*self.server.model.respond("GET", self.path))
-        elif name in {path.name for path in _FILES.iterdir()}:
-            path = _FILES / name
-            self._send(http.HTTPStatus.OK, path.read_bytes(), _TYPES[path.suffix])
+        elif name in {file.name for file in _FILES.iterdir()}:
+            file = _FILES / name
+            self._send(http.HTTPStatus.OK, file.read_bytes(), _TYPES[file.suffix])
         else:
             self._send_error_text(http.HTTPStatus.NOT_FOUND, f"no such page: {self.path}")
 
@@ -175,8 +180,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         except (ValueError, LookupError, TypeError) as error:
             self._send_error_text(http.HTTPStatus.BAD_GATEWAY, str(error))
             return
-        # Where the page's requests can be sent to from elsewhere.
-        value["address"] = getattr(self.server.model, "address", self.server.url)
+        # Where the page's requests can be sent to from elsewhere, if not to where it came from.
+        value["address"] = getattr(self.server.model, "address", None)
         self._send(http.HTTPStatus.OK, json.dumps(value).encode())
 
     def _send_error_text(self, status: int, told: str) -> None:

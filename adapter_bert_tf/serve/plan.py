@@ -5,17 +5,20 @@ All of it is decided from descriptions, before TensorFlow is loaded.
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.files import absolute
-from adapter_bert_tf.pack.pack import read_pack
+from adapter_bert_tf.pack.pack import DESCRIPTION, read_pack
 from adapter_bert_tf.serve.description import (
     Description,
     find_export,
     read_description,
     versions_in,
 )
+
+# They stand between names in requests to `some`, and between inputs in saved_model_cli's lines.
+_SEPARATORS = ",;"
 
 
 def name_packs(
@@ -39,7 +42,21 @@ def name_packs(
         if name in packs:
             raise UserError(f"--packs: several tasks are called {name}; rename a folder")
         packs[name] = folder
+    if len(served.keys() | packs.keys()) > 1:
+        _refuse_separators(packs, served)
     return packs
+
+
+def _refuse_separators(packs: Mapping[str, str], served: Iterable[str]) -> None:
+    """Refuses names that requests can't give. A single task needs no name."""
+    for name, folder in packs.items():
+        if set(_SEPARATORS) & set(name):
+            path = os.path.join(folder, DESCRIPTION)
+            raise UserError(f"{path}: task: {name!r} has a comma or a semicolon; change it there")
+    for name in served:
+        if set(_SEPARATORS) & set(name) and name not in packs:
+            hint = "give it another one with --rename=OLD:NEW"
+            raise UserError(f"the task {name!r} has a comma or a semicolon in its name; {hint}")
 
 
 def _name_of(folder: str) -> str:
@@ -106,6 +123,11 @@ def plan_version(
         raise UserError(
             f"{source.folder}: a baseline without BERT; other tasks can't be added to it"
         )
+    if not os.path.basename(absolute(source.folder)).isdecimal():
+        raise UserError(
+            f"--add_to={exported}: expected the folder of a version, whose name is a number, or "
+            "that of a model with versions"
+        )
     tasks = {task.name: task.pack for task in source.tasks}
     rename = rename or {}
     for flag, names in (("remove", remove), ("rename", rename)):
@@ -121,6 +143,9 @@ def plan_version(
         if not name or new.count(name) > 1:
             raise UserError(f"--rename: there would be several tasks called {name!r}")
     named = name_packs(packs, {name: tasks[old].task for old, name in names.items()})
+    for old, name in names.items():
+        if old != name and name in named:
+            raise UserError(f"--rename={old}:{name}: a pack of --packs has that name")
     if not names and not named:
         raise UserError(f"--remove: no task of {source.folder} would be left")
     model = os.path.dirname(absolute(source.folder))

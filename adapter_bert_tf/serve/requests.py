@@ -10,7 +10,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from adapter_bert_tf.errors import some
-from adapter_bert_tf.serve.lineup import POSITIONS, Lineup
+from adapter_bert_tf.serve.lineup import POSITIONS, Lineup, different_texts
+from adapter_bert_tf.serve.rows import Texts
 from adapter_bert_tf.serve.service import Service
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS, encode
 from adapter_bert_tf.text.tokenizer import Tokenizer
@@ -34,13 +35,17 @@ class Asked(NamedTuple):
     """The rows of a request.
 
     Args:
-      lineup: The rows as the model computes them. A row that is refused is in it too, as an empty
-        text of some task, so that nothing has to be left out and put back.
-      errors: What is wrong with each row, `[rows]`, or "".
+      texts: The different texts.
+      row_texts: Number of each row's text, `[rows]`. A row that is refused has a text too, which
+        is empty, so that nothing has to be left out and put back.
+      tasks: Number of each row's task.
+      errors: What is wrong with each row, or "".
       refused: Whether each row gets no answer.
     """
 
-    lineup: Lineup
+    texts: Texts
+    row_texts: tf.Tensor
+    tasks: tf.Tensor
     errors: tf.Tensor
     refused: tf.Tensor
 
@@ -59,16 +64,25 @@ class Requests:
         self.names = [task.name for task in tasks]
         self._pairs = [task.pair for task in tasks]
         self._lengths = [task.max_seq_length for task in tasks]
+        # In how many ways texts become tokens, and in which of them for each task.
+        ways = list(zip(self._pairs, self._lengths, strict=True))
+        self._ways = list(dict.fromkeys(ways))
+        self._way_of_task = [self._ways.index(way) for way in ways]
+        self._alone = [
+            f"{TEXT_PAIR}: is empty, but {name} is about two texts" for name in self.names
+        ]
         self._config = service.base.config
         self.tokenizer = Tokenizer(service.vocabulary)
-        # Of all tasks of the export, because a request may name those of another signature.
+        # Of all tasks of the export, because a request may name those of another signature. Behind
+        # them is what holds for a name that no task has.
         self._all_names = [task.name for task in service.tasks]
         self._elsewhere = [
             "" if number in numbers else f"{task.name}: ask the signature {task.head.signature}"
             for number, task in enumerate(service.tasks)
-        ]
+        ] + [""]
         index = {number: i for i, number in enumerate(numbers)}
-        self._index = [index.get(number, 0) for number in range(len(service.tasks))]
+        self._index = [index.get(number, 0) for number in range(len(service.tasks) + 1)]
+        self._is_here = [number in index for number in range(len(service.tasks) + 1)]
 
     def text_specs(self) -> dict[str, tf.TensorSpec]:
         """Returns the inputs of a request with texts."""
@@ -92,42 +106,62 @@ class Requests:
         """Tokenises the texts of each row in the way in which its task was trained."""
         request = of_one_size(request)
         tasks, errors = self.find_tasks(request, TEXT)
-        return self._encode(request, tasks, errors, errors != "")
+        refused = errors != ""
+        request[TEXT] = tf.where(refused, "", request[TEXT])
+        is_pair = tf.gather(self._pairs, tasks) & ~refused
+        room = tf.gather(tf.constant(self._lengths, tf.int64), tasks)
+        inputs, is_alone = self._encode(request, is_pair, room)
+        errors = tf.where(is_alone, tf.gather(self._alone, tasks), errors)
+        texts, row_texts = different_texts(_with_positions(inputs))
+        return Asked(texts, row_texts, tf.gather(self._numbers, tasks), errors, refused)
 
-    def read_texts_for_all(self, request: Request) -> tuple[Asked, tf.Tensor]:
+    def read_texts_for_all(self, request: Request) -> tuple[Asked, tf.Tensor, tf.Tensor]:
         """Asks all tasks about each text, or those that the request names.
 
         Returns:
-          A row for each text and task, the tasks of a text side by side, and the names of the
-          tasks, `[texts, tasks]`, with "" where a task was not asked.
+          A row for each text and task, the tasks of a text side by side; the names of the tasks,
+          `[texts, tasks]`, with "" where a task was not asked; and what is wrong with the names
+          that the request has for each text, or "".
         """
         request = of_one_size(request)
-        texts, count = tf.size(request[TEXT]), len(self._numbers)
-        chosen, errors = self._choose(request.pop(TASKS, tf.fill([texts], "")))
-        each = {name: tf.repeat(values, count) for name, values in request.items()}
-        tasks, errors = tf.tile(tf.range(count), [texts]), tf.repeat(errors, count)
-        refused = ~tf.reshape(chosen, [-1]) | (errors != "")
+        chosen, wrong = self._choose(request.pop(TASKS, tf.fill(tf.shape(request[TEXT]), "")))
+        texts, row_texts, is_alone = self._read_in_all_ways(request)
+        errors = tf.where(is_alone & chosen, tf.constant(self._alone)[None], "")
         names = tf.where(chosen, tf.constant(self.names)[None], "")
-        return self._encode(each, tasks, errors, refused), names
+        tasks = tf.tile(self._numbers, tf.shape(chosen)[:1])
+        row_texts, errors, refused = (tf.reshape(v, [-1]) for v in (row_texts, errors, ~chosen))
+        return Asked(texts, row_texts, tasks, errors, refused), names, wrong
+
+    def _read_in_all_ways(self, request: Request) -> tuple[Texts, tf.Tensor, tf.Tensor]:
+        """Tokenises each text once for all tasks that want it in the same way.
+
+        Returns:
+          The different texts, and for each text and task, `[texts, tasks]`, which of them it is,
+          and whether the task is about two texts and the second one is empty.
+        """
+        rows, ways = tf.size(request[TEXT]), len(self._ways)
+        each = {name: tf.repeat(values, ways) for name, values in request.items()}
+        pairs, lengths = zip(*self._ways, strict=True)
+        room = tf.tile(tf.constant(lengths, tf.int64), [rows])
+        inputs, is_alone = self._encode(each, tf.tile(pairs, [rows]), room)
+        texts, text_of = different_texts(_with_positions(inputs))
+        row_texts, is_alone = (
+            tf.gather(tf.reshape(values, [-1, ways]), self._way_of_task, axis=1)
+            for values in (text_of, is_alone)
+        )
+        return texts, row_texts, is_alone
 
     def _encode(
-        self, request: Request, tasks: tf.Tensor, errors: tf.Tensor, refused: tf.Tensor
-    ) -> Asked:
-        tasks = tf.where(refused, 0, tasks)
-        room = tf.gather(tf.constant(self._lengths, tf.int64), tasks)
-        texts = tf.where(refused, "", request[TEXT])
+        self, request: Request, is_pair: tf.Tensor, room: tf.Tensor
+    ) -> tuple[dict[str, tf.RaggedTensor], tf.Tensor]:
+        """Returns BERT's inputs, and which rows lack the second text that they should have."""
         if TEXT_PAIR not in request:
-            inputs = encode(self.tokenizer, texts, None, room)
-        else:
-            # A task without pairs does not read the second text. An empty one is no second text,
-            # as in training, but hardly what was meant.
-            is_pair = tf.gather(self._pairs, tasks) & ~refused
-            pairs = tf.where(is_pair, request[TEXT_PAIR], "")
-            inputs = encode(self.tokenizer, texts, pairs, room)
-            is_alone = is_pair & (tf.reduce_max(inputs[SEGMENTS], axis=1) == 0)
-            told = [f"{TEXT_PAIR}: is empty, but {name} is about two texts" for name in self.names]
-            errors = tf.where(is_alone, tf.gather(told, tasks), errors)
-        return Asked(self.line_up(inputs, tasks), errors, refused)
+            return encode(self.tokenizer, request[TEXT], None, room), tf.zeros_like(is_pair)
+        # A task without pairs does not read the second text. An empty one is no second text, as in
+        # training, but hardly what was meant.
+        pairs = tf.where(is_pair, request[TEXT_PAIR], "")
+        inputs = encode(self.tokenizer, request[TEXT], pairs, room)
+        return inputs, is_pair & (tf.reduce_max(inputs[SEGMENTS], axis=1) == 0)
 
     def read_tokens(self, request: Request) -> Asked:
         """Returns rows of the tokens whose mask is 1."""
@@ -156,12 +190,12 @@ class Requests:
         marked |= refused[:, None] & (column == 0)
         inputs = {IDS: ids, SEGMENTS: segments, POSITIONS: column + tf.zeros_like(ids)}
         inputs = {name: tf.ragged.boolean_mask(value, marked) for name, value in inputs.items()}
-        return Asked(Lineup.of(inputs, tf.gather(self._numbers, tasks)), errors, refused)
+        texts, row_texts = different_texts(inputs)
+        return Asked(texts, row_texts, tf.gather(self._numbers, tasks), errors, refused)
 
     def line_up(self, inputs: dict[str, tf.RaggedTensor], tasks: tf.Tensor) -> Lineup:
         """Returns rows for BERT's inputs, given the task of each row."""
-        positions = tf.ragged.range(tf.cast(inputs[IDS].row_lengths(), tf.int32))
-        return Lineup.of({**inputs, POSITIONS: positions}, tf.gather(self._numbers, tasks))
+        return Lineup.of(_with_positions(inputs), tf.gather(self._numbers, tasks))
 
     def find_tasks(self, request: Request, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the task of each row, and what is wrong with it.
@@ -179,33 +213,57 @@ class Requests:
         return tf.zeros(rows, tf.int32), tf.fill(rows, "")
 
     def _find(self, asked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        matches = asked[:, None] == tf.constant(self._all_names)[None]
-        found = tf.argmax(matches, axis=1, output_type=tf.int32)
+        numbers = self._look_up(asked)
+        return tf.gather(self._index, numbers), self._tell(asked, numbers)
+
+    def _look_up(self, names: tf.Tensor) -> tf.Tensor:
+        """Returns the number of each name's task in the export, or that behind the last one.
+
+        A request may have any number of names, so they are not compared with each task's.
+        """
+        count = len(self._all_names)
+        _, numbers = tf.unique(tf.concat([self._all_names, names], 0))
+        return tf.minimum(numbers[count:], count)
+
+    def _tell(self, asked: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+        """Returns what is wrong with names, given what `_look_up` says of them."""
         # A name may be any bytes, but an error has to be text.
         shown = tf.strings.unicode_transcode(asked, "UTF-8", "UTF-8")
         shown = tf.strings.substr(shown, 0, _NAME, unit="UTF8_CHAR")
         unknown = tf.strings.join(["unknown task '", shown, f"'; known are {some(self.names)}"])
-        is_known = tf.reduce_any(matches, axis=1)
-        errors = tf.where(is_known, tf.gather(self._elsewhere, found), unknown)
-        return tf.where(errors == "", tf.gather(self._index, found), 0), errors
+        is_known = numbers < len(self._all_names)
+        return tf.where(is_known, tf.gather(self._elsewhere, numbers), unknown)
 
     def _choose(self, listed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns which tasks lists of names choose, `[rows, tasks]`, and the errors of the rows.
 
-        An empty list chooses all tasks, and so does one with an error.
+        An empty list chooses all tasks. Wrong names take nothing from the others.
         """
         names = tf.strings.split(listed, ",")
         names = names.with_flat_values(tf.strings.strip(names.flat_values))
         names = tf.ragged.boolean_mask(names, names != "")
-        tasks, errors = self._find(names.flat_values)
-        errors = names.with_flat_values(errors)
-        errors = tf.ragged.boolean_mask(errors, errors != "")
-        errors = tf.strings.reduce_join(errors, axis=1, separator="; ")
-        rows = tf.stack([tf.cast(names.value_rowids(), tf.int32), tasks], axis=1)
+        numbers = self._look_up(names.flat_values)
+        is_here = tf.gather(self._is_here, numbers)
+        wrong = tf.ragged.boolean_mask(names, names.with_flat_values(~is_here))
+        rows = tf.cast(names.value_rowids(), tf.int32)
+        places = tf.stack([rows, tf.gather(self._index, numbers)], axis=1)[is_here]
         shape = [tf.size(listed), len(self._numbers)]
-        chosen = tf.scatter_nd(rows, tf.ones_like(tasks), shape) > 0
-        is_all = (names.row_lengths() == 0) | (errors != "")
-        return chosen | is_all[:, None], errors
+        chosen = tf.scatter_nd(places, tf.ones_like(places[:, 0]), shape) > 0
+        return chosen | (names.row_lengths() == 0)[:, None], self._tell_some(wrong)
+
+    def _tell_some(self, wrong: tf.RaggedTensor) -> tf.Tensor:
+        """Returns what is wrong with the first few of each row's names, and counts the others."""
+        first = wrong[:, :_SHOWN]
+        told = self._tell(first.flat_values, self._look_up(first.flat_values))
+        told = tf.strings.reduce_join(first.with_flat_values(told), axis=1, separator="; ")
+        more = wrong.row_lengths() - first.row_lengths()
+        counted = tf.strings.join([told, "; and ", tf.strings.as_string(more), " more names"])
+        return tf.where(more > 0, counted, told)
+
+
+def _with_positions(inputs: dict[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
+    positions = tf.ragged.range(tf.cast(inputs[IDS].row_lengths(), tf.int32))
+    return {**inputs, POSITIONS: positions}
 
 
 def string_specs(*names: str) -> dict[str, tf.TensorSpec]:

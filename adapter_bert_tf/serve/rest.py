@@ -3,6 +3,7 @@
 https://www.tensorflow.org/tfx/serving/api_rest
 """
 
+import base64
 import http.client
 import json
 import os
@@ -10,15 +11,25 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from adapter_bert_tf.files import absolute, open_bytes
+from adapter_bert_tf.serve import GRAPH_FILE
+
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from adapter_bert_tf.serve.loaded import LoadedExport
 
 _PATH = re.compile(r"/v1/models/(?P<model>[^/:]+)(/versions/(?P<version>\d+))?(?P<verb>.*)")
 _DEFAULT = "serving_default"
-# A long text with thousands of windows takes a while.
-_SECONDS = 300
+# A long text with thousands of windows takes a while. What a server says of itself does not.
+_SECONDS = {"GET": 5, "POST": 300}
+# Says that a string is in base64.
+_BASE64 = "b64"
+# What Python and TensorFlow raise for values that make no sense.
+_WRONG = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 class Model(Protocol):
@@ -44,12 +55,15 @@ def predict(model: Model, signature: str, inputs: dict[str, list]) -> dict[str, 
 def signature_defs(model: Model) -> dict[str, dict[str, list[str]]]:
     """Returns the names of the inputs and outputs of a model's signatures."""
     answer = _read(model.respond("GET", f"{_place(model)}/metadata"))
-    found = answer["metadata"]["signature_def"]["signature_def"]
-    return {
-        name: {part: sorted(each.get(part, {})) for part in ("inputs", "outputs")}
-        for name, each in found.items()
-        if name != "__saved_model_init_op"
-    }
+    try:
+        found = answer["metadata"]["signature_def"]["signature_def"]
+        return {
+            name: {part: sorted(each.get(part, {})) for part in ("inputs", "outputs")}
+            for name, each in found.items()
+            if name != "__saved_model_init_op"
+        }
+    except (AttributeError, LookupError, TypeError):
+        raise ValueError(f"{model.name}: its metadata are not those of TF Serving") from None
 
 
 def _place(model: Model) -> str:
@@ -84,7 +98,7 @@ class RemoteModel:
             self.address + path, body if method == "POST" else None, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as response:
+            with urllib.request.urlopen(request, timeout=_SECONDS[method]) as response:
                 return response.status, response.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
@@ -107,7 +121,7 @@ class LocalModel:
 
     def respond(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         match = _PATH.fullmatch(path)
-        version = os.path.basename(os.path.abspath(self.export.folder))
+        version = os.path.basename(absolute(self.export.folder))
         known = match and urllib.parse.unquote(match["model"]) == self.name
         if not match or not known or match["version"] not in (None, version):
             return _error(http.HTTPStatus.NOT_FOUND, f"Servable not found for request: {path}")
@@ -131,7 +145,7 @@ class LocalModel:
             if name not in known:
                 raise ValueError(f"no signature {name}; known are {', '.join(sorted(known))}")
             return _json(_call(known[name], request))
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except _WRONG as error:
             return _error(http.HTTPStatus.BAD_REQUEST, f"{type(error).__name__}: {error}")
         except tf.errors.OpError as error:
             return _error(http.HTTPStatus.BAD_REQUEST, error.message)
@@ -141,7 +155,7 @@ class LocalModel:
         from tensorflow.core.protobuf import saved_model_pb2
 
         model = saved_model_pb2.SavedModel()
-        with open(os.path.join(self.export.folder, "saved_model.pb"), "rb") as file:
+        with open_bytes(os.path.join(self.export.folder, GRAPH_FILE)) as file:
             model.ParseFromString(file.read())
         defs = {
             name: json_format.MessageToDict(each, preserving_proto_field_name=True)
@@ -155,24 +169,68 @@ class LocalModel:
 
 def _call(signature, request: dict[str, Any]) -> dict[str, Any]:
     """Calls a signature with a request in rows (`instances`) or in columns (`inputs`)."""
-    import tensorflow as tf
-
     specs = signature.structured_input_signature[1]
     by_row = "instances" in request
-    inputs = request["instances"] if by_row else request["inputs"]
-    if by_row:
-        rows = [row if isinstance(row, dict) else dict.fromkeys(specs, row) for row in inputs]
-        inputs = {name: [row[name] for row in rows] for name in (rows[0] if rows else specs)}
-    elif not isinstance(inputs, dict):
-        inputs = dict.fromkeys(specs, inputs)
-    if inputs.keys() != specs.keys():
-        raise ValueError(f"expected the inputs {', '.join(specs)}, not {', '.join(inputs)}")
-    outputs = signature(**{name: tf.constant(inputs[name], specs[name].dtype) for name in specs})
+    if by_row == ("inputs" in request):
+        raise ValueError("expected either instances, which are rows, or inputs, which are columns")
+    read = _columns_of(request["instances"], specs) if by_row else _named(request["inputs"], specs)
+    outputs = signature(**{name: _tensor(read[name], spec) for name, spec in specs.items()})
     columns = {name: _plain(values.numpy()) for name, values in outputs.items()}
     if not by_row:
         return {"outputs": _or_only(columns)}
     by_name = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     return {"predictions": [_or_only(row) for row in by_name]}
+
+
+def _columns_of(rows: Any, specs: Mapping[str, "tf.TensorSpec"]) -> dict[str, list]:
+    if not isinstance(rows, list):
+        raise ValueError("instances: expected a list of rows")
+    named = [_named(row, specs) for row in rows]
+    return {name: [row[name] for row in named] for name in specs}
+
+
+def _named(inputs: Any, specs: Mapping[str, "tf.TensorSpec"]) -> dict[str, Any]:
+    """Returns inputs by name. The protocol leaves the name out if there is a single one."""
+    if not isinstance(inputs, dict) or inputs.keys() == {_BASE64}:
+        if len(specs) > 1:
+            raise ValueError(f"expected the inputs {', '.join(specs)} by name")
+        return dict.fromkeys(specs, inputs)
+    if inputs.keys() != specs.keys():
+        raise ValueError(f"expected the inputs {', '.join(specs)}, not {', '.join(inputs)}")
+    return inputs
+
+
+def _tensor(values: Any, spec: "tf.TensorSpec") -> "tf.Tensor":
+    """Returns an input as a signature takes it, and refuses what TensorFlow would change."""
+    import tensorflow as tf
+
+    tensor = tf.constant(_values(values, spec), spec.dtype)
+    if not spec.shape.is_compatible_with(tensor.shape):
+        raise ValueError(f"{spec.name}: expected lists as for the shape {spec.shape}")
+    return tensor
+
+
+def _values(values: Any, spec: "tf.TensorSpec") -> Any:
+    if isinstance(values, list):
+        return [_values(each, spec) for each in values]
+    if spec.dtype.name == "string":
+        if isinstance(values, dict) and values.keys() == {_BASE64}:
+            return _decoded(values[_BASE64], spec)
+        is_right = isinstance(values, str)
+    elif spec.dtype.is_integer:
+        is_right = type(values) is int and spec.dtype.min <= values <= spec.dtype.max
+    else:
+        is_right = type(values) in (int, float) and not abs(values) > float(spec.dtype.max)
+    if not is_right:
+        raise ValueError(f"{spec.name}: expected the type {spec.dtype.name}, not {values!r:.40}")
+    return values
+
+
+def _decoded(text: Any, spec: "tf.TensorSpec") -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{spec.name}: not base64: {error}") from None
 
 
 def _or_only(outputs: dict[str, Any]) -> Any:

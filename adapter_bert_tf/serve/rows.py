@@ -16,6 +16,9 @@ from adapter_bert_tf.serve.forks import Forks
 # Takes a task's number and the part of each tensor that belongs to the task.
 TaskFunction = Callable[..., tf.Tensor]
 
+# TensorFlow's own choice.
+AT_ONCE = 10
+
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
@@ -128,6 +131,7 @@ def by_task(
     sizes: tf.Tensor,
     function: TaskFunction,
     width: int,
+    at_once: int = AT_ONCE,
 ) -> tf.Tensor:
     """Applies a function to each task's part of some tensors, and concatenates the results.
 
@@ -137,6 +141,7 @@ def by_task(
       sizes: The length of each task's part.
       function: Takes a task's number and its part of each tensor, and returns a matrix.
       width: Width of the result.
+      at_once: How many parts may be computed at the same time.
     """
     starts = tf.cumsum(sizes, exclusive=True)
 
@@ -145,7 +150,7 @@ def by_task(
         chosen = slice(start, start + tf.gather(sizes, number))
         return function(tf.gather(tasks, number), *(tensor[chosen] for tensor in tensors))
 
-    return concat_loop(part, tf.size(tasks), width)
+    return concat_loop(part, tf.size(tasks), width, at_once)
 
 
 def choose(
@@ -163,11 +168,19 @@ def choose(
     return tf.switch_case(tf.gather(number_of_task, task), branches)
 
 
-def concat_loop(part: Callable[[tf.Tensor], tf.Tensor], count: tf.Tensor, width: int) -> tf.Tensor:
-    """Concatenates the matrices `part(0)`, ..., `part(count - 1)` of `width` columns."""
+def concat_loop(
+    part: Callable[[tf.Tensor], tf.Tensor], count: tf.Tensor, width: int, at_once: int = AT_ONCE
+) -> tf.Tensor:
+    """Concatenates the matrices `part(0)`, ..., `part(count - 1)` of `width` columns.
+
+    Up to `at_once` of them are computed at the same time, and take memory.
+    """
     parts = tf.TensorArray(tf.float32, count, element_shape=[None, width], infer_shape=False)
     _, parts = tf.while_loop(
-        lambda i, _: i < count, lambda i, parts: (i + 1, parts.write(i, part(i))), (0, parts)
+        lambda i, _: i < count,
+        lambda i, parts: (i + 1, parts.write(i, part(i))),
+        (0, parts),
+        parallel_iterations=at_once,
     )
     return parts.concat()
 

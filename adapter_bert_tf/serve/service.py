@@ -37,11 +37,14 @@ class ServedTask:
       name: The name by which requests ask for it.
       pack: The description of the pack.
       tensors: The values of its variables by path.
+      dropped_layers: Number of the lowest layers that it leaves to the base, although the pack has
+        values for them.
     """
 
     name: str
     pack: Pack
     tensors: dict[str, np.ndarray]
+    dropped_layers: int = 0
 
     @property
     def head(self) -> type[Head]:
@@ -75,21 +78,21 @@ class ServedTask:
 
         The LayerNorm of the embeddings, which stands below them, is then the base's too.
         """
-        if not layers:
-            return self
-        if self.changes_base():
+        if layers and self.changes_base():
             raise UserError(f"--drop_layers={layers}: {self.name} changes the base itself")
         kept = {
             path: value
             for path, value in self.tensors.items()
             if path.startswith("head/") or (layer_of(path) or 0) >= layers
         }
+        if len(kept) == len(self.tensors):
+            return self
         adapter = self.pack.adapter
         if adapter:
             adapted = {layer_of(path) or 0 for path in kept if is_adapter(path)}
             adapter = dataclasses.replace(adapter, layers=tuple(adapted))
         pack = dataclasses.replace(self.pack, adapter=adapter, variables=sorted(kept))
-        return dataclasses.replace(self, pack=pack, tensors=kept)
+        return dataclasses.replace(self, pack=pack, tensors=kept, dropped_layers=layers)
 
     def changes_base(self) -> bool:
         """Returns whether it changes more of the base than the LayerNorms."""

@@ -1,5 +1,8 @@
 """A baseline's SavedModel, beside a task pack's."""
 
+import os
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +12,7 @@ from adapter_bert_tf import UserError
 from adapter_bert_tf.baseline.space import Design
 from adapter_bert_tf.run.baseline import run_baseline
 from adapter_bert_tf.run.settings import ClassifierSettings, make_settings
+from adapter_bert_tf.serve.description import read_description
 from adapter_bert_tf.serve.export import add_packs
 from tests.baseline import made
 from tests.serve.tasks import ask, load, make_pack
@@ -46,6 +50,28 @@ def test_an_export_answers_as_the_task_does(pack, tmp_path):
     assert served["label"].tolist() == answers["label"].tolist()
     listed = load(version)["tasks"](request=tf.constant([""]))
     assert listed["labels"].numpy().tolist() == [[[b"no", b"yes"]]]
+    _check_what_it_says(version, task)
+
+
+def _check_what_it_says(version: str, task) -> None:
+    folder, name = os.path.split(task.design.module)
+    card = pathlib.Path(version, "README.md").read_text()
+    assert folder.removeprefix("bert:") not in card
+    named = f"{'bert:' if folder.startswith('bert:') else ''}{name} (fingerprint "
+    assert f"on the text module {named}" in card
+    assert f'export["{task.name}"].predict(["A text to start with."])' in card
+    lines = dict(read_description(version).lines())
+    assert lines["module"].startswith(named)
+    assert "base" not in lines
+    loaded = ab.load_export(version)[task.name].predict(TEXTS)
+    assert [each.label for each in loaded] == [each.label for each in task.predict(TEXTS)]
+
+
+def test_a_baseline_has_no_layers_to_drop(folder, tmp_path):
+    mine = _tune(folder, "layers", module=made.write_second_format(tmp_path / "module"))
+    with pytest.raises(UserError, match="--drop_layers: .* is a baseline"):
+        ab.export(mine, str(tmp_path / "model"), drop_layers=1)
+    assert not (tmp_path / "model").exists()
 
 
 def test_the_signature_is_that_of_a_task_pack(folder, bert, tmp_path):

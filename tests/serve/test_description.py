@@ -77,6 +77,25 @@ def test_the_newest_version_is_found(tmp_path):
     assert find_export(tmp_path / "9") == str(tmp_path / "9")
 
 
+def test_layers_that_were_dropped_are_told(tmp_path):
+    path = shutil.copytree(EXPORT, tmp_path / "1") / "assets.extra" / "adapter_bert_tf.json"
+    raw = json.loads(path.read_text())
+    raw["tasks"][1]["dropped_layers"] = 2
+    path.write_text(json.dumps(raw))
+    lines = list(read_description(tmp_path).lines())
+    tasks = [text for name, text in lines if name == "task"]
+    told = ", without its adapters in the 2 lowest layers; metrics are of all layers"
+    assert [text.endswith(told) for text in tasks] == [False, True]
+    assert ("warning", "not tuned with --adapter_drop for so many layers: b") in lines
+    raw["tasks"][1]["pack"]["tuning"]["adapter_drop"] = 2
+    path.write_text(json.dumps(raw))
+    assert "warning" not in dict(read_description(tmp_path).lines())
+    raw["tasks"][1]["dropped_layers"] = "2"
+    path.write_text(json.dumps(raw))
+    with pytest.raises(UserError, match="dropped_layers: expected a whole number"):
+        read_description(tmp_path)
+
+
 def test_another_format_is_refused_with_what_to_run(tmp_path):
     path = shutil.copytree(EXPORT, tmp_path / "1") / "assets.extra" / "adapter_bert_tf.json"
     path.write_text(json.dumps({"format": 2}))

@@ -10,12 +10,14 @@ from adapter_bert_tf.encoder.variables import is_layer_norm, layer_of
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.pack.model import load_pack
 from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
+from adapter_bert_tf.serve.description import read_description
 from adapter_bert_tf.serve.export import add_packs, export_packs, read_export
 from adapter_bert_tf.serve.forks import Forks
 from adapter_bert_tf.serve.model import ServedModel
+from adapter_bert_tf.serve.requests import Requests
 from adapter_bert_tf.serve.rows import Texts
 from adapter_bert_tf.serve.service import read_service
-from adapter_bert_tf.serve.signatures import make_signatures
+from adapter_bert_tf.serve.signatures import TextAnswers, make_signatures
 from adapter_bert_tf.task import Task
 from adapter_bert_tf.tuning.methods import Tuning
 from tests import tiny
@@ -110,6 +112,21 @@ def test_dropped_layers_are_those_of_the_base(bert, packs, tmp_path):
     np.testing.assert_allclose(upper["probabilities"], expected(bert, packs["upper"]), atol=1e-5)
 
 
+def test_what_is_dropped_is_told(bert, packs, tmp_path):
+    """Metrics in packs are of the task with all its layers."""
+    folders = [packs["whole"], packs["top"]]
+    version = export_packs(find_base(bert), folders, tmp_path / "m", 1)
+    # "top" has nothing in layer 0.
+    assert [task.dropped_layers for task in read_export(version)[1]] == [1, 0]
+    told = "without its adapters in the lowest layer; metrics are of all layers"
+    lines = list(read_description(version).lines())
+    assert [text.endswith(told) for name, text in lines if name == "task"] == [True, False]
+    assert ("warning", "not tuned with --adapter_drop for so many layers: whole") in lines
+    rows = (tmp_path / "m" / "1" / "README.md").read_text().splitlines()
+    (row,) = (row for row in rows if told in row)
+    assert row.startswith("| whole |")
+
+
 def test_layers_that_can_not_be_dropped_are_told(bert, packs, tmp_path):
     with pytest.raises(UserError, match="--drop_layers=4: expected 0 to 3"):
         read_service(find_base(bert), [packs["top"]], drop_layers=4)
@@ -161,22 +178,47 @@ def _ask_some(signatures, tasks: list[str], texts: list[str]) -> dict[str, np.nd
 def test_some_answers_for_the_tasks_that_a_row_names(packs, signatures):
     everything = ask(signatures["all"], text=TEXTS[:3], text_pair=["w1"] * 3)
     found = _ask_some(signatures, ["top, whole", "", "heads,wohle"], TEXTS[:3])
+    last = {name: values[:, -1] for name, values in found.items()}
+    found = {name: values[:, :-1] for name, values in found.items()}
     names = np.array([name.encode() for name in packs], object)
-    asked = np.isin(names, [b"top", b"whole"])
-    assert found["task"].tolist() == [
-        np.where(asked, names, b"").tolist(),
-        names.tolist(),
-        names.tolist(),
-    ]
-    assert found["label"][1].tolist() == everything["label"][1].tolist()
+    asked = np.stack([np.isin(names, [b"top", b"whole"]), names != b"", names == b"heads"])
+    assert found["task"].tolist() == np.where(asked, names, b"").tolist()
+    assert found["label"][asked].tolist() == everything["label"][asked].tolist()
     for name in ("score", "probabilities", "value"):
-        np.testing.assert_allclose(found[name][1], everything[name][1], atol=1e-6)
-        np.testing.assert_allclose(found[name][0][asked], everything[name][0][asked], atol=1e-6)
+        np.testing.assert_allclose(found[name][asked], everything[name][asked], atol=1e-6)
     for name in ("label", "score", "probabilities", "value"):
-        assert not found[name][0][~asked].any()
-        assert not found[name][2].any()
+        assert not found[name][~asked].any()
+        assert not last[name].any()
+    assert not found["error"].any()
     told = b"unknown task 'wohle'; known are heads, pair, top, upper, whole"
-    assert found["error"].tolist() == [[b""] * 5, [b""] * 5, [told] * 5]
+    assert last["error"].tolist() == [b"", b"", told]
+
+
+@pytest.mark.parametrize(
+    ("most", "sizes"), [(64, [20]), (12, [10, 10]), (5, [5] * 4), (3, [3] * 6 + [2])]
+)
+def test_all_tasks_on_texts_are_computed_a_few_rows_at_a_time(
+    service, model, monkeypatch, most, sizes
+):
+    """Five tasks on four texts, those of a text together if there is room."""
+    requests, answers = Requests(service, range(len(FROM))), TextAnswers(service, model)
+    texts = {"text": tf.constant(TEXTS), "text_pair": tf.constant(PAIRS)}
+    asked, names, _ = requests.read_texts_for_all(texts)
+    wanted, computed, of_rows = answers(asked), [], model.of_rows
+
+    def count(lineup, *arguments, **more):
+        computed.append(len(lineup.row_of))
+        return of_rows(lineup, *arguments, **more)
+
+    monkeypatch.setattr(model, "of_rows", count)
+    monkeypatch.setattr("adapter_bert_tf.serve.signatures.MOST_ROWS", most)
+    found = answers.in_parts(asked, names.shape[1])
+    assert computed == sizes
+    for name, values in wanted.items():
+        if values.dtype == tf.string:
+            assert found[name].numpy().tolist() == values.numpy().tolist()
+        else:
+            np.testing.assert_allclose(found[name], values, atol=1e-6)
 
 
 def _tokens_by_layer(model: ServedModel, tasks: list[int], texts: list[int]) -> list[int]:

@@ -1,5 +1,6 @@
 """Exports as Python objects."""
 
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -62,6 +63,34 @@ def test_all_tasks_predict_as_each_does(export):
     assert list(without) == ["film", "stars", "tone"]
     _close(without["stars"][1], everything["stars"][1])
     assert export.predict_all([]) == {"film": [], "stars": [], "tone": []}
+
+
+def test_of_many_tasks_fewer_texts_are_asked_at_a_time(export, monkeypatch):
+    asked, ask = [], export.ask
+    monkeypatch.setattr(export, "ask", lambda *a: asked.append(len(a[1]["text"])) or ask(*a))
+    export.predict_all(TEXTS, PAIRS, batch_size=9)
+    assert asked == [2, 2]
+    export.predict_all(TEXTS[:1], PAIRS[:1], batch_size=1)
+    assert asked == [2, 2, 1]
+
+
+def test_an_export_of_questions_has_nothing_to_say_of_texts(export):
+    squad = dataclasses.replace(export.described, tasks=export.described.tasks[-1:])
+    with pytest.raises(ab.UserError, match="all tasks are on questions, use answer"):
+        ab.LoadedExport(squad, export).predict_all(["w1"])
+
+
+def test_it_warms_up_from_a_remote_folder_too(export, monkeypatch):
+    folder = "ram://loaded/model/1"
+    name = f"{folder}/assets.extra/tf_serving_warmup_requests"
+    tf.io.gfile.makedirs(os.path.dirname(name))
+    tf.io.gfile.copy(name.replace(folder, export.folder), name)
+    asked: list[str] = []
+    known = {each: lambda each=each, **_: asked.append(each) for each in export.signatures}
+    monkeypatch.setattr(export, "signatures", known)
+    monkeypatch.setattr(export, "described", dataclasses.replace(export.described, folder=folder))
+    export.warm_up()
+    assert sorted(asked) == sorted(known)
 
 
 def test_answers_are_those_of_the_task_and_counted_in_characters(bert, exported, export):

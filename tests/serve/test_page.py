@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import socket
 import threading
+import types
 
 import pytest
 
@@ -50,6 +52,11 @@ def test_a_server_is_asked_what_its_tasks_are(with_error):
     assert {task["shown"] for task in about(Fake(), None)["tasks"]} == {"labels", "value"}
 
 
+def test_a_label_may_be_empty(monkeypatch):
+    monkeypatch.setitem(TASKS, "film", ["bad", "", "good"])
+    assert about(Fake(), None)["tasks"][0]["labels"] == ["bad", "", "good"]
+
+
 @pytest.fixture(scope="module")
 def server():
     server = PageServer()
@@ -67,7 +74,8 @@ def _get(server, path: str, method: str = "GET", **headers: str) -> tuple[int, b
 
 def test_files_of_the_page_and_nothing_else_are_sent(server):
     assert b'src="page.js"' in _get(server, "/")[1]
-    assert _get(server, "/page.js")[0] == _get(server, "/page.css")[0] == 200
+    for path in ("/page.js", "/page.css", "/page.js?1", "/?x", "/about.json?"):
+        assert _get(server, path)[0] == 200
     for path in ("/../page.py", "/%2e%2e/page.py", "//etc/passwd", "/web", "/nothing"):
         assert _get(server, path)[0] == 404
 
@@ -76,12 +84,25 @@ def test_the_address_for_curl_is_that_of_the_server_that_answers(server):
     assert json.loads(_get(server, "/about.json")[1])["address"] == "http://elsewhere:8501"
 
 
+def test_without_one_it_is_the_address_that_the_browser_knows(server, monkeypatch):
+    here = types.SimpleNamespace(name="m", respond=Fake().respond)
+    monkeypatch.setattr(server, "model", here)
+    assert json.loads(_get(server, "/about.json")[1])["address"] is None
+
+
+def test_a_page_for_other_machines_is_found_by_the_name_of_this_one():
+    server = PageServer("0.0.0.0")
+    assert server.url == f"http://{socket.gethostname()}:{server.server_port}"
+    server.server_close()
+
+
 def test_requests_that_are_too_large_or_for_others_are_refused(server):
     for size in (str(1 << 30), "1" * 5000, "-1", ""):
         large = {"Content-Length": size}
         assert _get(server, "/v1/models/m:predict", "POST", **large)[0] == 413
     assert _get(server, "/", Host="rebound.example")[0] == 403
-    assert _get(server, "/", Host=f"localhost:{server.server_port}")[0] == 200
+    for host in ("localhost", "LOCALHOST"):
+        assert _get(server, "/", Host=f"{host}:{server.server_port}")[0] == 200
 
 
 def test_a_port_that_is_taken_is_told(server):

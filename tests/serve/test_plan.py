@@ -94,6 +94,30 @@ def test_tasks_of_one_name_are_told_apart_by_their_folders(tmp_path):
         name_packs([first, first, first])
 
 
+def test_a_new_name_that_a_pack_has_is_refused(model, tmp_path):
+    """The pack would replace the task that was renamed."""
+    pack = _pack(tmp_path / "new", "c")
+    with pytest.raises(UserError, match="--rename=a:c: a pack of --packs has that name"):
+        plan_version(str(model / "1"), [pack], rename={"a": "c"})
+
+
+def test_a_version_whose_name_is_no_number_is_refused(tmp_path):
+    """The next version would be made beside it, in a folder that may be no model's."""
+    _version(tmp_path / "model" / "mine", {"a": "a"})
+    with pytest.raises(UserError, match="mine: expected the folder of a version.* a number"):
+        plan_version(str(tmp_path / "model" / "mine"), rename={"a": "b"})
+
+
+def test_names_that_requests_can_not_give_are_refused(model, tmp_path):
+    pack = _pack(tmp_path / "new", "c,d")
+    with pytest.raises(UserError, match="new/pack.json: task: 'c,d' has a comma"):
+        plan_version(str(model / "1"), [pack])
+    # A single task needs no name.
+    assert list(name_packs([pack])) == ["c,d"]
+    with pytest.raises(UserError, match="the task 'e;f' has a comma .* --rename=OLD:NEW"):
+        name_packs([_pack(tmp_path / "other", "c")], {"e;f": "e"})
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -102,6 +126,8 @@ def test_tasks_of_one_name_are_told_apart_by_their_folders(tmp_path):
         ({"rename": {"a": "b"}}, "several tasks called 'b'"),
         ({"rename": {"a": "c"}, "remove": ["a"]}, "--rename=a: is removed too"),
         ({"remove": ["a", "b"]}, "no task of .*/1 would be left"),
+        ({"rename": {"a": "c,d"}}, "the task 'c,d' has a comma .* --rename=OLD:NEW"),
+        ({"rename": {"a": "c;d"}}, "the task 'c;d' has a comma or a semicolon"),
     ],
 )
 def test_changes_that_cannot_be_are_told(model, changes, told):

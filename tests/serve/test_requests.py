@@ -1,5 +1,7 @@
 """Whatever is asked, there is an answer or a clear error, and no other row is harmed."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,7 +9,10 @@ import tensorflow as tf
 from adapter_bert_tf import load_task
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.serve.export import export_packs
-from tests.serve.tasks import ask, load, make_pack, serve
+from adapter_bert_tf.serve.requests import Requests
+from adapter_bert_tf.serve.service import read_service
+from adapter_bert_tf.text.inputs import encode
+from tests.serve.tasks import PAIRS, TEXTS, ask, load, make_pack, serve
 
 GOOD = {"task": ["single", "pair"], "text": ["w1 w2", "w3"], "text_pair": ["", "w4"]}
 
@@ -139,6 +144,55 @@ def test_a_row_without_a_pair_is_encoded_without_one(bert, packs, text):
     alone = ask(serve(bert, packs[:1])["serving_default"], text=["w1 w2"])
     mixed = ask(text, task=["pair", "single"], text=["w3", "w1 w2"], text_pair=["w4", "w5 w6"])
     np.testing.assert_allclose(mixed["probabilities"][1], alone["probabilities"][0], atol=1e-6)
+
+
+def _ask_some(signatures, tasks: str) -> dict[str, np.ndarray]:
+    request = {"tasks": [tasks], "text": ["w1"], "text_pair": ["w2"]}
+    found = signatures["some"](**{name: tf.constant(value) for name, value in request.items()})
+    return {name: value.numpy()[0] for name, value in found.items()}
+
+
+def test_of_many_wrong_names_some_are_told_and_once(signatures):
+    found = _ask_some(signatures, ",".join(["pair", *(f"x{i}" for i in range(9999))]))
+    assert found["task"].tolist() == [b"", b"pair", b""]
+    assert found["label"][1].startswith(b"pair-")
+    told = "; ".join(f"unknown task 'x{i}'; known are pair, single" for i in range(3))
+    errors = [error.decode() for error in found["error"]]
+    assert errors == ["", "", f"{told}; and 9996 more names"]
+
+
+def test_names_that_are_all_wrong_ask_nothing(signatures):
+    found = _ask_some(signatures, "x, y")
+    assert found["task"].tolist() == found["label"].tolist() == [b""] * 3
+    assert not found["probabilities"].any()
+    assert found["error"].tolist()[:2] == [b"", b""]
+    assert found["error"][2].startswith(b"unknown task 'x'; known are pair, single; unknown task")
+
+
+def test_a_text_is_tokenised_once_for_tasks_that_want_the_same(bert, packs, monkeypatch):
+    service, rows = read_service(find_base(bert), packs), []
+    tasks = [
+        dataclasses.replace(task, name=f"{task.name}{i}")
+        for i in range(3)
+        for task in service.tasks
+    ]
+
+    def counted(tokenizer, texts, *arguments):
+        rows.append(len(texts))
+        return encode(tokenizer, texts, *arguments)
+
+    monkeypatch.setattr("adapter_bert_tf.serve.requests.encode", counted)
+    requests = Requests(dataclasses.replace(service, tasks=tuple(tasks)), range(6))
+    texts = {"text": tf.constant(TEXTS), "text_pair": tf.constant(PAIRS)}
+    asked, *_ = requests.read_texts_for_all(texts)
+    assert rows == [2 * len(TEXTS)]
+    assert asked.tasks.numpy().tolist() == list(range(6)) * len(TEXTS)
+    each = {name: tf.repeat(values, 6) for name, values in texts.items()}
+    names = [task.name for task in tasks]
+    alone = requests.read_texts({**each, "task": tf.constant(names * len(TEXTS))})
+    for ours, theirs in zip(asked.texts, alone.texts, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(asked.row_texts, alone.row_texts)
 
 
 def _ask_tokens(signatures, ids: list, mask: list, segments: list | None = None) -> dict:

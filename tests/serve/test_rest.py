@@ -1,15 +1,18 @@
 """TF Serving's REST protocol, as a server of it answers."""
 
 import json
+import socket
 import types
 
 import pytest
 import tensorflow as tf
 
+from adapter_bert_tf.serve import rest
 from adapter_bert_tf.serve.rest import LocalModel, RemoteModel, predict, signature_defs
 
 PREDICT = "/v1/models/m:predict"
 _TEXT = tf.TensorSpec([None], tf.string, "text")
+_IDS = tf.TensorSpec([None, None], tf.int32, "ids")
 _NUMBER = tf.TensorSpec([None], tf.float32, "number")
 
 
@@ -29,11 +32,16 @@ def model(tmp_path_factory) -> LocalModel:
     def one(text):
         return {"length": tf.strings.length(text)}
 
+    @tf.function
+    def ids(ids):
+        return {"sum": tf.reduce_sum(ids, axis=1)}
+
     module = tf.Module()
     folder = str(tmp_path_factory.mktemp("model") / "7")
     signatures = {
         "serving_default": two.get_concrete_function(text=_TEXT, number=_NUMBER),
         "one": one.get_concrete_function(text=_TEXT),
+        "ids": ids.get_concrete_function(ids=_IDS),
     }
     tf.saved_model.save(module, folder, signatures)
     loaded = tf.saved_model.load(folder)
@@ -62,21 +70,46 @@ def test_a_single_input_or_output_needs_no_name(model):
     assert _ask(model, signature_name="one", inputs=[]) == (200, {"outputs": []})
 
 
+def test_strings_may_be_in_base64(model):
+    one = {"b64": "dzE="}
+    for body in ({"inputs": [one]}, {"inputs": {"text": [one]}}):
+        assert _ask(model, signature_name="one", **body) == (200, {"outputs": [2]})
+    for row in (one, {"text": one}):
+        asked = _ask(model, signature_name="one", instances=[row, "abc"])
+        assert asked == (200, {"predictions": [2, 3]})
+
+
 @pytest.mark.parametrize(
     ("body", "told"),
     [
         ({}, "inputs"),
         ([], "list"),
         ({"inputs": {"text": ["a"]}}, "expected the inputs"),
-        ({"inputs": {"text": ["a"], "number": ["b"]}}, "dtype float"),
+        ({"inputs": {"text": ["a"], "number": ["b"]}}, "the type float"),
         ({"inputs": {"text": ["a", "b"], "number": [1]}}, "not of one size"),
         ({"instances": [{"text": "a"}]}, "expected the inputs"),
         ({"inputs": {"text": ["\ud800"], "number": [1]}}, "unicode"),
         (
             {"signature_name": "three", "inputs": []},
-            "no signature three; known are one, serving_default",
+            "no signature three; known are ids, one, serving_default",
         ),
-        ({"signature_name": "\ud800", "inputs": {}}, "no signature ?; known are one"),
+        ({"signature_name": "\ud800", "inputs": {}}, "no signature ?; known are ids, one"),
+        ({"signature_name": "one", "instances": {"text": "w1"}}, "expected a list of rows"),
+        ({"signature_name": "one", "instances": "w1"}, "expected a list of rows"),
+        ({"signature_name": "one", "inputs": "w1"}, "text: expected lists as for the shape"),
+        ({"signature_name": "one", "inputs": ["a"], "instances": ["a"]}, "either instances"),
+        ({"signature_name": "one", "inputs": [{"b64": "!"}]}, "text: not base64"),
+        ({"signature_name": "one", "inputs": [{"b64": 1}]}, "text: not base64"),
+        ({"signature_name": "one", "inputs": [{"a": "b"}]}, "expected the type string"),
+        ({"inputs": ["film"]}, "text by name"),
+        (
+            {"instances": [{"text": "a", "number": 1}, {"text": "b", "number": 2, "x": 3}]},
+            "not text, number, x",
+        ),
+        ({"signature_name": "ids", "inputs": [[2**40]]}, "the type int32, not 1099511627776"),
+        ({"signature_name": "ids", "inputs": [[1.0]]}, "the type int32, not 1.0"),
+        ({"signature_name": "ids", "inputs": [[True]]}, "the type int32, not True"),
+        ({"inputs": {"text": ["a"], "number": [10**400]}}, "the type float32, not 1000"),
     ],
 )
 def test_wrong_requests_are_told(model, body, told):
@@ -103,6 +136,40 @@ def test_a_name_may_have_any_characters(model):
     odd = LocalModel(model.export, "a b/é:c")
     assert signature_defs(odd)["one"] == {"inputs": ["text"], "outputs": ["length"]}
     assert predict(odd, "one", {"text": ["a"]}) == [1]
+
+
+def test_a_folder_may_be_remote(model):
+    folder = "ram://rest/m/7"
+    tf.io.gfile.makedirs(folder)
+    tf.io.gfile.copy(f"{model.export.folder}/saved_model.pb", f"{folder}/saved_model.pb")
+    remote = LocalModel(types.SimpleNamespace(signatures={}, folder=folder), "m")
+    assert signature_defs(remote) == signature_defs(model)
+    assert remote.respond("GET", "/v1/models/m/versions/7")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        [],
+        {"metadata": []},
+        {"metadata": {"signature_def": {"signature_def": []}}},
+        {"metadata": {"signature_def": {"signature_def": {"a": []}}}},
+    ],
+)
+def test_metadata_of_another_kind_are_told(metadata):
+    odd = types.SimpleNamespace(name="m", respond=lambda *_: (200, json.dumps(metadata).encode()))
+    with pytest.raises(ValueError, match="no object|not those of TF Serving"):
+        signature_defs(odd)
+
+
+def test_a_server_that_takes_requests_but_does_not_answer_is_told(monkeypatch):
+    assert rest._SECONDS["GET"] <= 10
+    monkeypatch.setitem(rest._SECONDS, "GET", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        model = RemoteModel(f"http://127.0.0.1:{silent.getsockname()[1]}", "m")
+        status, answer = model.respond("GET", "/v1/models/m/metadata")
+    assert status == 502
+    assert json.loads(answer)["error"].endswith("does not answer: timed out")
 
 
 def test_a_server_that_is_down_is_told():

@@ -13,7 +13,11 @@ from adapter_bert_tf.heads.span import SpanHead
 from adapter_bert_tf.pack.model import save_pack
 from adapter_bert_tf.run.settings import SquadSettings
 from adapter_bert_tf.run.squad import run_squad
+from adapter_bert_tf.serve.card import make_examples, model_card
 from adapter_bert_tf.serve.export import add_packs, export_packs
+from adapter_bert_tf.serve.model import ServedModel
+from adapter_bert_tf.serve.service import read_service
+from adapter_bert_tf.serve.signatures import make_signatures
 from adapter_bert_tf.task import load_task
 from adapter_bert_tf.tuning.task_model import TaskModel
 from tests import squad_lib
@@ -156,6 +160,16 @@ def test_questions_are_added_to_an_export_and_answered_with_the_same_bits(bert, 
     after = _ask(load(second)["answer"], questions, contexts, task=["squad"] * 2)
     for name, values in before.items():
         assert values.tolist() == after[name].tolist()
+
+
+def test_a_card_says_only_what_is_true_of_its_signatures(bert, tmp_path):
+    service = read_service(find_base(bert), [_pack(bert, tmp_path / "squad")])
+    signatures = make_signatures(service, ServedModel(service))
+    card = model_card(service, "a model", "1", signatures, make_examples(service), set())
+    assert "`start` and `end` are the bytes" in card
+    for name in ("`all`", "`some`", "`probabilities`", "`text_pair`"):
+        assert name not in card
+    assert "http://localhost:8501/v1/models/a%20model:predict" in card
 
 
 def test_packs_that_cut_contexts_in_another_way_are_told(bert, tmp_path):

@@ -22,6 +22,7 @@ const percent = (share) => `${(100 * share).toFixed(1)} %`;
 let about;
 
 async function start() {
+  at("summary").textContent = "waiting for the model …";
   try {
     about = await fetchJson("about.json");
   } catch (error) {
@@ -81,7 +82,7 @@ async function ask(signature, inputs, footer) {
 
 function showRequest(footer, milliseconds, path, body) {
   const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
-  const line = `curl -d '${quoted}' ${about.address}${path}`;
+  const line = `curl -d '${quoted}' ${about.address ?? location.origin}${path}`;
   const copy = make("button", "", "Copy");
   copy.type = "button";
   copy.onclick = async () => {
