@@ -154,7 +154,12 @@ def test_a_run_that_was_stopped_and_finished(pack, tmp_path):
     shown = dict(_show(tmp_path / "run"))
     assert shown["progress"].startswith("1 of 4 epochs")
     assert (shown["pack"], shown["metrics"]) == (run.pack, "f1 0.5000")
-    results = {"task": "mine", "metrics": {"f1": 0.75}, "epochs": [{}] * 4, "steps": 1234}
+    results = {
+        "task": "mine",
+        "metrics": {"f1": 0.75},
+        "epochs": [{"train": {}, "dev": {}}] * 4,
+        "steps": 1234,
+    }
     run.write_results({**results, "seconds": 61.2, "settings": dataclasses.asdict(settings)})
     shown = dict(_show(tmp_path / "run"))
     assert shown["progress"] == "finished: 4 epochs, 1,234 steps, 61 s"

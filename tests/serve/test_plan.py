@@ -24,13 +24,24 @@ def model(tmp_path) -> pathlib.Path:
 def _version(folder: pathlib.Path, names: dict[str, str], **changes) -> None:
     raw = json.loads((BEFORE / "export" / DESCRIPTION).read_text())
     numbers = [i for i, task in enumerate(raw["tasks"]) if task["name"] in names]
-    raw["values"]["numbers"] = [raw["values"]["numbers"][i] for i in numbers]
+    raw["values"] |= _values_of(raw["values"], numbers)
     raw["tasks"] = [
         {"name": names[raw["tasks"][i]["name"]], "pack": raw["tasks"][i]["pack"] | changes}
         for i in numbers
     ]
     (folder / "assets.extra").mkdir(parents=True)
     (folder / DESCRIPTION).write_text(json.dumps(raw))
+
+
+def _values_of(values: dict, numbers: list[int]) -> dict:
+    """Returns how an export keeps the values of some tasks of another one."""
+    kept = [values["numbers"][i] for i in numbers]
+    used = sorted({*range(len(values["paths"])), *(place for places in kept for place in places)})
+    place_of = {place: i for i, place in enumerate(used)}
+    return {
+        "shapes": [values["shapes"][place] for place in used],
+        "numbers": [[place_of[place] for place in places] for places in kept],
+    }
 
 
 def _pack(folder: pathlib.Path, task: str | None) -> str:
