@@ -191,12 +191,14 @@ def _columns_of(rows: Any, specs: Mapping[str, "tf.TensorSpec"]) -> dict[str, li
 
 def _named(inputs: Any, specs: Mapping[str, "tf.TensorSpec"]) -> dict[str, Any]:
     """Returns inputs by name. The protocol leaves the name out if there is a single one."""
+    # A SavedModel has them in no order.
+    known = ", ".join(sorted(specs))
     if not isinstance(inputs, dict) or inputs.keys() == {_BASE64}:
         if len(specs) > 1:
-            raise ValueError(f"expected the inputs {', '.join(specs)} by name")
+            raise ValueError(f"expected the inputs {known} by name")
         return dict.fromkeys(specs, inputs)
     if inputs.keys() != specs.keys():
-        raise ValueError(f"expected the inputs {', '.join(specs)}, not {', '.join(inputs)}")
+        raise ValueError(f"expected the inputs {known}, not {', '.join(inputs)}")
     return inputs
 
 

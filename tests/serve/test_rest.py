@@ -101,7 +101,7 @@ def test_strings_may_be_in_base64(model):
         ({"signature_name": "one", "inputs": [{"b64": "!"}]}, "text: not base64"),
         ({"signature_name": "one", "inputs": [{"b64": 1}]}, "text: not base64"),
         ({"signature_name": "one", "inputs": [{"a": "b"}]}, "expected the type string"),
-        ({"inputs": ["film"]}, "text by name"),
+        ({"inputs": ["film"]}, "the inputs number, text by name"),
         (
             {"instances": [{"text": "a", "number": 1}, {"text": "b", "number": 2, "x": 3}]},
             "not text, number, x",
