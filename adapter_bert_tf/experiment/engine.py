@@ -103,8 +103,7 @@ class Engine:
         with told(self._name), self._locked("add"):
             self._revive()
             trials = [(each, Trial.from_json(each.user_attrs[_TRIAL])) for each in self._all()]
-            key = example.task, example.method
-            mine = [(each, trial) for each, trial in trials if (trial.task, trial.method) == key]
+            mine = [(each, trial) for each, trial in trials if trial.is_like(example)]
             known = {trial.digest for _, trial in mine}
             is_waiting = any(each.state == TrialState.WAITING for each, _ in mine)
             if is_waiting or len(known) >= search.trials:
@@ -142,20 +141,31 @@ class Engine:
         )
         self._study.add_trial(added)
 
-    def claim(self, is_asked: Callable[[Trial], bool] = lambda trial: True) -> "Claim | None":
+    def claim(
+        self,
+        is_asked: Callable[[Trial], bool] = lambda trial: True,
+        last: Trial | None = None,
+    ) -> "Claim | None":
         """Takes a trial that waits, or one whose worker died; None if there is none at the time.
 
         Args:
           is_asked: Whether a trial is one of those that this worker does.
+          last: What the worker did before. A trial of the same task and method comes first, as it
+            can use what was made for the last one.
         """
         with told(self._name):
             self._revive()
-            for frozen in self._all():
-                is_waiting = frozen.state == TrialState.WAITING
-                if is_waiting and is_asked(Trial.from_json(frozen.user_attrs[_TRIAL])):
-                    claim = self._take(frozen)
-                    if claim is not None:
-                        return claim
+            waiting = [
+                (frozen, Trial.from_json(frozen.user_attrs[_TRIAL]))
+                for frozen in self._all()
+                if frozen.state == TrialState.WAITING
+            ]
+            if last is not None:
+                waiting.sort(key=lambda each: not each[1].is_like(last))
+            for frozen, trial in waiting:
+                claim = self._take(frozen) if is_asked(trial) else None
+                if claim is not None:
+                    return claim
         return None
 
     def _take(self, frozen: FrozenTrial) -> "Claim | None":
@@ -244,8 +254,7 @@ class Engine:
         """Returns the trials of the same task and method: others are no measure for one."""
         found = []
         for each in self._study.get_trials(deepcopy=False):
-            other = Trial.from_json(each.user_attrs[_TRIAL])
-            if (other.task, other.method) == (trial.task, trial.method):
+            if Trial.from_json(each.user_attrs[_TRIAL]).is_like(trial):
                 found.append(each)
         return found
 

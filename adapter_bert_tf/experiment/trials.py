@@ -48,6 +48,10 @@ class Trial:
         """Whether a record is this trial's."""
         return _key(self) == _key(record)
 
+    def is_like(self, other: "Trial") -> bool:
+        """Whether another trial is of the same task and method."""
+        return (self.task, self.method) == (other.task, other.method)
+
     def to_json(self) -> str:
         """Returns it as text."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)

@@ -116,14 +116,16 @@ def _read_once(base: Base) -> Callable[[], Tensors]:
 def work(experiment: Experiment, engine: Engine, places: Places) -> None:
     """Does trials until none is left, and waits for those that other workers do."""
     models, texts = Models(), TextsOfTasks()
+    last: Trial | None = None
     while True:
         records = engine.records()
         asked = Asked(experiment, records)
         engine.add(asked.trials)
         for each in searches(experiment):
             engine.search(*each)
-        claim = engine.claim(asked.has)
+        claim = engine.claim(asked.has, last)
         if claim is not None:
+            last = claim.trial
             print(_progress(experiment, filter(asked.has, records)), end=" ")
             try:
                 _do(claim, places, models, texts)

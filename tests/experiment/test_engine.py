@@ -47,6 +47,21 @@ def test_each_trial_is_handed_out_once_and_kept(tmp_path):
     assert records[1].reason == "too large"
 
 
+def test_a_worker_stays_with_a_task_whose_texts_it_has(tmp_path):
+    engine = Engine(str(tmp_path), "additional")
+    searches = [Trial(task, "no_bert", {}, 0, {}) for task in ("SST-2", "CoLA")]
+    done: list[str] = []
+    last = None
+    for _ in range(6):
+        for each in searches:
+            engine.search(Search(SPACE, trials=3, sampler="random"), each)
+        claim = engine.claim(last=last)
+        last = claim.trial
+        done.append(last.task)
+        claim.complete(0.5)
+    assert done == ["SST-2"] * 3 + ["CoLA"] * 3
+
+
 def test_what_was_put_back_is_handed_out_again(tmp_path):
     engine = Engine(str(tmp_path), "sweep")
     engine.add(_trials(1))
