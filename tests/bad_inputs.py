@@ -55,7 +55,7 @@ class Outcome:
       problem: What should not have happened; "" if all is well.
       message: The line that was told.
       seconds: How long it took.
-      megabytes: The most memory that the process had.
+      megabytes: The memory that it took; of programs, which are told apart, all that they had.
     """
 
     problem: str
@@ -118,8 +118,10 @@ def _reset_peak() -> float:
 
 
 def _peak() -> float:
-    with open("/proc/self/status") as file:
+    """Returns the most memory since the last reset; 0 where a system doesn't say it so."""
+    with contextlib.suppress(OSError), open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+    return 0.0
 
 
 # Values that are of the wrong type or out of every range, by what is expected.
@@ -684,7 +686,32 @@ _FLAGS = {
     "adapter_bert_tf.experiment": [
         *("poem --output_dir=/nowhere/x", "sweep", "report --output_dir=/nowhere"),
         *("sweep --output_dir=/nowhere/x --task=CoLA --seed=x", "glue --output_dir=/dev/null/x"),
+        *("sweep --output_dir=/nowhere/x --task=CoLA --metric=f1,accuracy", "size --trials=3"),
+        *("squad --output_dir=x --train_file=/nowhere.json", "additional --trials=0"),
     ],
+    "adapter_bert_tf.baseline": [
+        *("--task=poem --output_dir=x", "--task=CoLA", "--output_dir=x", "--task=CoLA --trials=x"),
+        *("--train_file=/dev/zero --output_dir=x", "--train_file=/nowhere.csv --output_dir=x"),
+        *("--task=CoLA --output_dir=gs://x", "--task=CoLA --output_dir=x --space=filters=-1"),
+        *(
+            "--task=CoLA --output_dir=x --space=module=http://example.com/1",
+            "--task=CoLA --trials=",
+        ),
+        "--task=CoLA --output_dir=x --sampler=grid",
+    ],
+    "adapter_bert_tf.score": [
+        *(
+            "--export_dir=/nowhere --input=* --output=x.csv",
+            "--export_dir=PACK --input=* --output=x",
+        ),
+        *("--export_dir=PACK --input=* --output=x.csv", "--export_dir=x --input=* --output=.csv"),
+        "--export_dir=/dev/zero --input=/dev/zero --output=x.csv",
+    ],
+    "adapter_bert_tf.playground": [
+        *("--export_dir=/nowhere", "--export_dir=PACK", "--server=localhost", "--port=99999"),
+        *("--server=http://localhost:1 --port=-1", "--server=http://[ --port=0"),
+    ],
+    "adapter_bert_tf.demo": ["--output_dir=/dev/null/x"],
 }
 
 
@@ -698,6 +725,8 @@ def _program_cases() -> Iterator[Case]:
                 flags = [each.replace("PACK", _tiny()[1]) for each in line.split()]
                 done = run_quickly(program, *flags, cwd=folder)
                 told = done.stderr.strip()
+                if done.megabytes > MEGABYTES:
+                    raise AssertionError(f"took {done.megabytes:,.0f} MB")
                 if done.returncode != 1 or not told.startswith("error: ") or done.stdout:
                     raise AssertionError(f"{done.returncode}: {done.stdout[-200:]} {told[-300:]}")
                 raise _Told(told)

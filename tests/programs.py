@@ -7,6 +7,7 @@ TensorFlow is not tested so.
 import multiprocessing
 import os
 import pathlib
+import resource
 import runpy
 import subprocess
 import sys
@@ -25,22 +26,39 @@ _FORKS.set_forkserver_preload(
 )
 
 
-def run_quickly(program: str, *flags: str, cwd=None) -> subprocess.CompletedProcess:
+class Ended(subprocess.CompletedProcess):
+    """How a program ended.
+
+    Attributes:
+      megabytes: The most memory that it had.
+    """
+
+    megabytes: float
+
+
+def run_quickly(program: str, *flags: str, cwd=None) -> Ended:
     """Runs a script of the project, or one of its modules, as `python program flags` would."""
     with tempfile.TemporaryDirectory() as folder:
         process = start_quickly(folder, program, *flags, cwd=cwd)
-        process.join(timeout=300)
-        if process.exitcode is None:
+        try:
+            process.join(timeout=300)
+        finally:  # A test that has waited for long enough may end the waiting.
+            is_late = process.exitcode is None
             process.kill()
-            raise AssertionError(f"{program} did not end")
-        texts = [pathlib.Path(folder, name).read_text() for name in ("out", "err")]
-    return subprocess.CompletedProcess((program, *flags), process.exitcode, *texts)
+        assert not is_late, f"{program} did not end"
+        out, err, memory = (pathlib.Path(folder, each).read_text() for each in _TOLD)
+    ended = Ended((program, *flags), process.exitcode, out, err)
+    ended.megabytes = float(memory)
+    return ended
+
+
+_TOLD = ("out", "err", "memory")
 
 
 def start_quickly(folder: str, program: str, *flags: str, cwd=None) -> ForkServerProcess:
     """Starts one; what it prints goes to the files `out` and `err` in the folder."""
-    out, err = (os.path.join(folder, name) for name in ("out", "err"))
-    process = _FORKS.Process(target=_run, args=(program, flags, cwd, out, err))
+    paths = [os.path.join(folder, name) for name in _TOLD]
+    process = _FORKS.Process(target=_run, args=(program, flags, cwd, *paths))
     process.start()
     return process
 
@@ -102,7 +120,7 @@ def run_with_mock_data(program: str, *flags: str, cwd) -> subprocess.CompletedPr
     )
 
 
-def _run(program: str, flags: tuple[str, ...], cwd, out: str, err: str) -> None:
+def _run(program: str, flags: tuple[str, ...], cwd, out: str, err: str, memory: str) -> None:
     for path, number in ((out, 1), (err, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
@@ -118,3 +136,5 @@ def _run(program: str, flags: tuple[str, ...], cwd, out: str, err: str) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        pathlib.Path(memory).write_text(str(kilobytes / 1024))

@@ -94,7 +94,12 @@ def test_a_remote_folder_gets_the_file_that_makes_it_whole_last(monkeypatch):
     ):
         for name in "abc":
             write_atomically(os.path.join(beside, name), b"")
-    assert list_folder(f"{ROOT}/half") == ["b", "c"]
+    assert list_folder(f"{ROOT}/half") == [".uploading", "b", "c"]
+    # The same command starts again.
+    monkeypatch.setattr(files, "_upload", upload)
+    with new_folder(f"{ROOT}/half", last="a") as beside:
+        write_atomically(os.path.join(beside, "a"), b"")
+    assert list_folder(f"{ROOT}/half") == ["a"]
     tf.io.gfile.rmtree(ROOT)
 
 

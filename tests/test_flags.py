@@ -11,6 +11,7 @@ from adapter_bert_tf.flags import define_flags, read_settings
 from adapter_bert_tf.options import option, options_of
 from adapter_bert_tf.run import settings as run_settings
 from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings, option_sets
+from tests.own_flags import make_flags
 from tests.programs import ROOT
 
 KINDS = [ClassifierSettings, SquadSettings]
@@ -18,22 +19,7 @@ KINDS = [ClassifierSettings, SquadSettings]
 
 @pytest.fixture
 def values(monkeypatch) -> flags.FlagValues:
-    """Flags of our own, instead of those of the process."""
-    fresh = flags.FlagValues()
-    monkeypatch.setattr(flags, "FLAGS", fresh)
-    for name in ("DEFINE_string", "DEFINE_integer", "DEFINE_float", "DEFINE_boolean"):
-        monkeypatch.setitem(
-            define_flags.__globals__["_DEFINE"],
-            {"string": str, "integer": int, "float": float, "boolean": bool}[name[7:]],
-            _with(getattr(flags, name), fresh),
-        )
-    for name in ("DEFINE_string", "DEFINE_enum", "DEFINE_list", "DEFINE_alias"):
-        monkeypatch.setattr(flags, name, _with(getattr(flags, name), fresh))
-    return fresh
-
-
-def _with(define, values):
-    return lambda *args, **kwargs: define(*args, flag_values=values, **kwargs)
+    return make_flags(monkeypatch)
 
 
 def _read(values, kind, *arguments):

@@ -18,7 +18,14 @@ import safetensors
 
 from adapter_bert_tf.base.torch_file import read_torch_file
 from adapter_bert_tf.errors import UserError, file_error, first_line
-from adapter_bert_tf.files import read_json_object
+from adapter_bert_tf.files import (
+    exists,
+    is_folder,
+    is_remote,
+    local_copies,
+    local_copy,
+    read_json_object,
+)
 
 ADAPTER_CONFIG, HEAD_CONFIG = "adapter_config.json", "head_config.json"
 ADAPTER_WEIGHTS = ("adapter.safetensors", "pytorch_adapter.bin")
@@ -80,18 +87,28 @@ def read_files(path: str, with_head: bool) -> HubFiles:
 
 @contextlib.contextmanager
 def _folder_of(path: str) -> Iterator[str]:
-    if os.path.isfile(path):
+    if is_remote(path) and exists(path):
+        copied = local_copies if is_folder(path) else local_copy
+        with copied(path) as local, _told_as(path, local), _folder_of(local) as folder:
+            yield folder
+    elif os.path.isfile(path):
         with tempfile.TemporaryDirectory() as folder:
             _unzip(path, folder)
-            try:
+            with _told_as(path, folder):
                 yield folder
-            except UserError as error:
-                # The folder is gone when the message is read.
-                raise UserError(str(error).replace(folder, path)) from None
-        return
-    if not os.path.isdir(path):
+    elif os.path.isdir(path):
+        yield _snapshot(path) if os.path.isdir(os.path.join(path, "snapshots")) else path
+    else:
         raise UserError(f"{path}: no such folder or zip file")
-    yield _snapshot(path) if os.path.isdir(os.path.join(path, "snapshots")) else path
+
+
+@contextlib.contextmanager
+def _told_as(path: str, copy: str) -> Iterator[None]:
+    """Names what was given in messages: its copy is gone when they are read."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error).replace(copy, path)) from None
 
 
 def _snapshot(path: str) -> str:

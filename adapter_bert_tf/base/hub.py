@@ -22,7 +22,7 @@ from adapter_bert_tf.base.base import Base, Tensors
 from adapter_bert_tf.base.checkpoint import UNREADABLE, ObjectGraph, TfCheckpoint
 from adapter_bert_tf.base.config import config_from_shapes
 from adapter_bert_tf.errors import UserError, first_line
-from adapter_bert_tf.files import exists, read_bytes
+from adapter_bert_tf.files import all_files, exists, file_digest, read_bytes
 from adapter_bert_tf.text.tokenizer import Vocabulary, read_vocabulary
 
 _HANDLE = re.compile(r"^https?://")
@@ -75,11 +75,8 @@ def import_hub() -> types.ModuleType:
 def folder_digest(folder: str) -> str:
     """Returns the SHA-256 of a folder: of the names and contents of its files."""
     digest = hashlib.sha256()
-    paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    for path in sorted(paths):
-        with open(path, "rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"{os.path.relpath(path, folder)}\n{content}\n".encode())
+    for path in sorted(all_files(folder)):
+        digest.update(f"{os.path.relpath(path, folder)}\n{file_digest(path)}\n".encode())
     return digest.hexdigest()
 
 

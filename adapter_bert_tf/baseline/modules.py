@@ -8,9 +8,14 @@ import hashlib
 import importlib.metadata
 import os
 
-from adapter_bert_tf.base.presets import public_name, refuse_http, refuse_unknown
+from adapter_bert_tf.base.presets import (
+    PRESETS,
+    public_name,
+    refuse_http,
+    refuse_unknown,
+)
 from adapter_bert_tf.errors import UserError, file_error
-from adapter_bert_tf.files import exists
+from adapter_bert_tf.files import absolute, exists
 
 GLOVE, BERT = "glove", "bert:"
 
@@ -50,6 +55,15 @@ def check_module(name: str) -> None:
             f"{name}: no text module; expected {known}, a TF-Hub handle, the folder of a "
             f"SavedModel, or {BERT} and a BERT"
         )
+
+
+def lasting_name(name: str) -> str:
+    """Returns the name that a module has from any folder: that of files is their whole path."""
+    prefix = BERT if name.startswith(BERT) else ""
+    path = name.removeprefix(prefix)
+    is_known = path in (PRESETS if prefix else (GLOVE, *HUB_MODULES))
+    is_here = not is_known and (exists(path) or exists(f"{path}.index"))
+    return f"{prefix}{absolute(path)}" if is_here else name
 
 
 def runs_code(name: str) -> bool:

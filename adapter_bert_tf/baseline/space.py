@@ -10,7 +10,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from adapter_bert_tf.baseline.modules import BERT, GLOVE, check_module
+from adapter_bert_tf.baseline.modules import BERT, GLOVE, check_module, lasting_name
 from adapter_bert_tf.errors import UserError
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "swish", "sigmoid", "tanh")
@@ -154,6 +154,9 @@ def _parse_value(name: str, text: str) -> Any:
         value = int(number) if kind is int and number.is_integer() else number
     elif not text:
         raise UserError(f"{name}: expected {_expected(name)}")
+    elif name == "module":
+        # Packs are used from other folders, too.
+        value = lasting_name(text)
     return _check(name, value)
 
 

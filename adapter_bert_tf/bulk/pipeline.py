@@ -1,5 +1,6 @@
 """Scores the rows of many files on Apache Beam."""
 
+import contextlib
 import dataclasses
 import difflib
 import logging
@@ -25,6 +26,7 @@ from adapter_bert_tf.bulk.form import Form
 from adapter_bert_tf.bulk.rows import Bad, Reader, Row, by_length
 from adapter_bert_tf.entry import prepare_tensorflow
 from adapter_bert_tf.errors import UserError, first_line
+from adapter_bert_tf.files import MOST_OF_DATA, is_remote, refuse_special
 
 # Beam's own DirectRunner first tries to fetch a program from GitHub, and ends up with this one.
 _RUNNERS = {"DirectRunner": "FnApiRunner"}
@@ -85,17 +87,34 @@ def check_options(runner: str, given: Iterable[str]) -> list[str]:
       runner: Name of the runner.
       given: `name=value` each.
     """
-    known = PipelineOptions([]).get_all_options()
-    for option in given:
-        name, equals, _ = option.partition("=")
-        if name not in known or not equals:
-            near = " or ".join(difflib.get_close_matches(name, known)) or "NAME=VALUE"
-            raise UserError(f"--beam_option={option}: unknown to Beam; expected {near}")
+    options = [_as_flag(option) for option in given]
     try:
         create_runner(_RUNNERS.get(runner, runner))
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"--runner={runner}: {first_line(error)}") from None
-    return [f"--runner={_RUNNERS.get(runner, runner)}", *(f"--{option}" for option in given)]
+    return [f"--runner={_RUNNERS.get(runner, runner)}", *options]
+
+
+def _as_flag(option: str) -> str:
+    """Returns an option as Beam's own command line takes it."""
+    known = PipelineOptions([]).get_all_options()
+    name, equals, value = option.partition("=")
+    if name not in known or not equals:
+        near = " or ".join(difflib.get_close_matches(name, known)) or "NAME=VALUE"
+        raise UserError(f"--beam_option={option}: unknown to Beam; expected {near}")
+    # Beam has switches without a value, of which some are on by default.
+    is_switch = isinstance(known[name], bool)
+    if is_switch and value not in ("true", "false"):
+        raise UserError(f"--beam_option={option}: expected true or false")
+    flag = f"--{name if value == 'true' else f'no_{name}'}" if is_switch else f"--{option}"
+    try:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+            found = PipelineOptions([flag]).get_all_options()[name]
+    except SystemExit:
+        raise UserError(f"--beam_option={option}: a value that Beam does not take") from None
+    if is_switch and found != (value == "true"):
+        raise UserError(f"--beam_option={option}: Beam can't change it")
+    return flag
 
 
 def prepare_job(job: Job) -> Job:
@@ -215,12 +234,23 @@ class _Read(beam.DoFn):
         self._bad = Metrics.counter(__name__, _BAD)
 
     def process(self, file: ReadableFile) -> Iterator[Any]:
-        for row in self._reader.read(file.metadata.path, file.read()):
+        for row in self._rows(file.metadata.path, file):
             if isinstance(row, Bad):
                 self._bad.inc()
                 yield beam.pvalue.TaggedOutput(_BAD, row)
             else:
                 yield row
+
+    def _rows(self, path: str, file: ReadableFile) -> Iterable[Row | Bad]:
+        size = file.metadata.size_in_bytes
+        if size > MOST_OF_DATA:
+            return [Bad(path, None, f"has {size:,} bytes; expected {MOST_OF_DATA:,} at most")]
+        try:
+            if not is_remote(path):
+                refuse_special(path)
+        except UserError as error:
+            return [Bad(path, None, str(error).removeprefix(f"{path}: "))]
+        return self._reader.read(path, file.read())
 
 
 class _Score(beam.DoFn):

@@ -6,10 +6,22 @@ from typing import Any
 
 from absl import flags
 
+from adapter_bert_tf.baseline.space import narrow as narrow_space
 from adapter_bert_tf.data.sources import find_task, task_key
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.places import Places
-from adapter_bert_tf.experiment.table import METHODS, PROFILES, SQUAD, SWEEP, Arm, Experiment
+from adapter_bert_tf.experiment.table import (
+    METHODS,
+    NO_BERT,
+    PROFILES,
+    SQUAD,
+    SWEEP,
+    Arm,
+    Experiment,
+    Search,
+)
+from adapter_bert_tf.flags import define
+from adapter_bert_tf.flags import given as given_flags
 from adapter_bert_tf.options import Option, options_of
 from adapter_bert_tf.run.devices import Devices
 from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings, option_sets
@@ -37,18 +49,28 @@ _PLACES = (
 )
 # Flags of a run that an experiment decides itself.
 _OWN = {"output_dir", "pack", "export_dir", "do_train", "do_eval", "do_predict", "data_dir"}
-_NOT_TRIED = {"task", "seed", "tuning", "bert", *_PLACES}
+_NOT_TRIED = {"task", "seed", "tuning", "bert"}
+# What results are measured by: with several values of it they could not be compared.
+_MEASURES = {"metric", "max_predict_examples"}
 # Flags of runs that searches have, too.
 _OF_SEARCHES = ("max_train_examples",)
 _SQUAD_KEYS = {task_key(name) for name in (SQUAD, "SQuAD", "SQuAD v1")}
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
+_TRIALS = "Search: how many models without BERT are tried for a task."
+_SPACE = "Search: fewer values of some of their choices, as hidden_layers=0,1."
 
 
 def define_flags() -> None:
-    """Defines the flags of runs, each with several values."""
+    """Defines the flags of runs: those about files as they are, the others with several values."""
     flags.DEFINE_string("data_dir", None, "Data: folder with the tasks' folders in it.")
     for option in _options():
-        flags.DEFINE_list(option.name, None, f"{option.group}: {option.help}")
+        if option.name in _PLACES:
+            define(option)
+        else:
+            flags.DEFINE_list(option.name, None, f"{option.group}: {option.help}")
+    flags.DEFINE_integer("trials", None, _TRIALS, lower_bound=1)
+    flags.DEFINE_multi_string("space", None, _SPACE)
+    flags.FLAGS["space"].help = _SPACE  # absl adds a second line to it.
 
 
 def _options() -> Iterator[Option]:
@@ -60,10 +82,15 @@ def _options() -> Iterator[Option]:
                 yield option
 
 
+def _of_files() -> dict[str, Any]:
+    """Returns the values of the flags about files that are given."""
+    return given_flags(option for option in _options() if option.name in _PLACES)
+
+
 def _given() -> dict[str, tuple[Any, ...]]:
-    """Returns the values of the flags that are given."""
+    """Returns the values of the other flags that are given."""
     found = {}
-    for option in _options():
+    for option in (each for each in _options() if each.name not in _PLACES):
         texts = flags.FLAGS[option.name].value
         if texts is not None:
             if not texts:
@@ -91,9 +118,7 @@ def _parse(option: Option, text: str) -> Any:
 
 def read_places() -> Places:
     """Returns where files are."""
-    given = _given()
-    values = {name: _single(given, name) for name in _PLACES if name in given}
-    return Places(flags.FLAGS.output_dir, flags.FLAGS.data_dir, values)
+    return Places(flags.FLAGS.output_dir, flags.FLAGS.data_dir, _of_files())
 
 
 def _single(given: Mapping[str, tuple[Any, ...]], name: str) -> Any:
@@ -105,14 +130,16 @@ def _single(given: Mapping[str, tuple[Any, ...]], name: str) -> Any:
 
 def read_experiment(name: str) -> Experiment:
     """Returns an experiment of the tables or a sweep, narrowed by the flags."""
-    given = _given()
-    found = _sweep(given) if name == SWEEP else _of_tables(name, given)
-    experiment = narrow(found, given)
-    _refuse_squad(name, experiment)
+    given, files = _given(), _of_files()
+    found = _sweep(given, files) if name == SWEEP else _of_tables(name, given, files)
+    experiment = _narrow_searches(narrow(found, given))
+    _refuse_squad(name, experiment, files)
     return experiment
 
 
-def _of_tables(name: str, given: Mapping[str, tuple[Any, ...]]) -> Experiment:
+def _of_tables(
+    name: str, given: Mapping[str, tuple[Any, ...]], files: Mapping[str, Any]
+) -> Experiment:
     experiment = PROFILES[flags.FLAGS.profile][name]
     known = [each.method for each in experiment.arms]
     methods = given.get("tuning", known)
@@ -121,34 +148,45 @@ def _of_tables(name: str, given: Mapping[str, tuple[Any, ...]]) -> Experiment:
             raise UserError(f"--tuning={each}: {name} has the methods {', '.join(known)}")
     arms = tuple(each for each in experiment.arms if each.method in methods)
     experiment = dataclasses.replace(experiment, arms=arms)
-    if SQUAD in experiment.tasks or "train_file" not in given:
+    if SQUAD in experiment.tasks or "train_file" not in files:
         return experiment
-    if name == "ablation" and "dev_file" not in given:
+    if name == "ablation" and "dev_file" not in files:
         raise UserError("ablation: expected --dev_file, the rows that it evaluates on")
-    tests = "test_file" in given
-    return dataclasses.replace(experiment, tasks=_own_files(given), of_tasks={}, tests=tests)
+    return dataclasses.replace(
+        experiment,
+        tasks=_own_files(given, files),
+        of_tasks={},
+        tests="test_file" in files,
+        fixed={**experiment.fixed, **_one_dev_set(given, files)},
+    )
 
 
-def _own_files(given: Mapping[str, tuple[Any, ...]]) -> tuple[str, ...]:
+def _own_files(given: Mapping[str, tuple[Any, ...]], files: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the name of one's own files, as that of a task."""
     if "task" in given:
         shown = ",".join(given["task"])
         raise UserError(f"--task={shown}: expected either --task, or --train_file")
-    return given.get("name", ("own files",))
+    return (files.get("name", "own files"),)
 
 
 def _has_search(experiment: Experiment) -> bool:
     return any(arm.search is not None for arm in experiment.arms)
 
 
-def _refuse_squad(name: str, experiment: Experiment) -> None:
-    if SQUAD in experiment.tasks and name in ("ablation", "additional"):
+def _refuse_squad(name: str, experiment: Experiment, files: Mapping[str, Any]) -> None:
+    if SQUAD not in experiment.tasks:
+        return
+    if name in ("ablation", "additional"):
         raise UserError(f"--task={SQUAD}: {name} is for tasks with classes or values")
+    if "train_file" in files and "predict_file" not in files:
+        raise UserError("expected --predict_file, the questions that settings are chosen by")
 
 
 def narrow(experiment: Experiment, given: Mapping[str, tuple[Any, ...]]) -> Experiment:
     """Returns the experiment with the values of flags in the place of its own."""
     # TensorFlow can't change where and how precisely it computes from one trial to the next.
+    for flag in {*options_of(Devices), *_MEASURES} & given.keys():
+        _single(given, flag)
     devices = {flag: _single(given, flag) for flag in options_of(Devices) if flag in given}
     tried = {flag: each for flag, each in given.items() if flag not in {*_NOT_TRIED, *devices}}
     # A single value replaces what all trials share; it counts for searches too, as grids do not.
@@ -188,8 +226,31 @@ def _narrow_arm(arm: Arm, tried: Mapping[str, tuple[Any, ...]]) -> Arm:
     return dataclasses.replace(arm, grid=grid)
 
 
-def _sweep(given: Mapping[str, tuple[Any, ...]]) -> Experiment:
-    if ("task" in given) == ("train_file" in given):
+def _narrow_searches(experiment: Experiment) -> Experiment:
+    """Returns the experiment with another number of trials, and another space, of its searches."""
+    trials, space = flags.FLAGS.trials, flags.FLAGS.space
+    if trials is None and space is None:
+        return experiment
+    if not _has_search(experiment):
+        flag = "space" if trials is None else "trials"
+        raise UserError(f"--{flag}: expected with the method {NO_BERT}, which is searched for")
+
+    def narrowed(search: Search) -> Search:
+        return dataclasses.replace(
+            search,
+            trials=search.trials if trials is None else trials,
+            space=narrow_space(search.space, space or ()),
+        )
+
+    arms = (
+        each if each.search is None else dataclasses.replace(each, search=narrowed(each.search))
+        for each in experiment.arms
+    )
+    return dataclasses.replace(experiment, arms=tuple(arms))
+
+
+def _sweep(given: Mapping[str, tuple[Any, ...]], files: Mapping[str, Any]) -> Experiment:
+    if ("task" in given) == ("train_file" in files):
         raise UserError("expected either --task, or files of your own such as --train_file")
     methods = given.get("tuning", ("adapters",))
     for each in methods:
@@ -197,16 +258,16 @@ def _sweep(given: Mapping[str, tuple[Any, ...]]) -> Experiment:
             raise UserError(f"--tuning={each}: expected one of {', '.join(METHODS)}")
     return Experiment(
         "A sweep",
-        given["task"] if "task" in given else _own_files(given),
+        given["task"] if "task" in given else _own_files(given, files),
         "minilm",
         tuple(Arm(each) for each in methods),
         seeds=(0,),
-        fixed=_one_dev_set(given),
-        tests="test_file" in given or "task" in given,
+        fixed=_one_dev_set(given, files),
+        tests="test_file" in files or "task" in given,
     )
 
 
-def _one_dev_set(given: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+def _one_dev_set(given: Mapping[str, tuple[Any, ...]], files: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what makes all seeds draw the same dev set, where there is no file of one."""
-    is_drawn = "train_file" in given and not {"dev_file", "split_seed"} & set(given)
+    is_drawn = "train_file" in files and not {"dev_file", "split_seed"} & set(files)
     return {"split_seed": given.get("seed", (0,))[0]} if is_drawn else {}

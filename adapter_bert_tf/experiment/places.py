@@ -1,8 +1,9 @@
 """Where the data of tasks is, and where trials go. Nothing here needs TensorFlow."""
 
 import dataclasses
-import glob
+import fnmatch
 import os
+import re
 from typing import Any
 
 from adapter_bert_tf.data.sources import find_task, task_key
@@ -10,6 +11,7 @@ from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.records import Record
 from adapter_bert_tf.experiment.table import NO_BERT, SQUAD
 from adapter_bert_tf.experiment.trials import Trial
+from adapter_bert_tf.files import is_folder, list_folder
 from adapter_bert_tf.run.settings import (
     ClassifierSettings,
     RunSettings,
@@ -67,34 +69,31 @@ class Places:
     def _squad_files(self) -> dict[str, Any]:
         if self.data_dir is None or "train_file" in self.values:
             return {}
-        return {
-            name: self._first(f"**/{pattern}", "SQuAD") for name, pattern in _SQUAD_FILES.items()
-        }
+        return {name: self._first(pattern, "SQuAD") for name, pattern in _SQUAD_FILES.items()}
 
     def _find(self, task: str) -> str:
-        """Returns the folder of a task: political_bias and political_message share one."""
-        names = [os.path.basename(path) for path in self._folders()]
-        wanted = (
-            task_key(task).removesuffix("mm")
-            if task_key(task).startswith("mnli")
-            else task_key(task)
-        )
-        found = [
-            path
-            for path, name in zip(self._folders(), names, strict=True)
-            if task_key(name) and wanted.startswith(task_key(name))
-        ]
-        if not found:
+        """Returns the folder of a task: `political`, say, is that of political_bias, too."""
+        words = re.findall(r"[^\W_]+", task)
+        names = [task_key("".join(words[:count])) for count in range(len(words), 0, -1)]
+        folders = {task_key(os.path.basename(path)): path for path in reversed(self._folders())}
+        found = (folders[name] for name in names if name in folders)
+        path = next(found, None)
+        if path is None:
             raise UserError(f"--data_dir={self.data_dir}: no folder for {task} in it")
-        return max(found, key=lambda path: len(os.path.basename(path)))
+        return path
 
     def _folders(self) -> list[str]:
-        root = glob.escape(self.data_dir or "")
-        found = [*glob.glob(f"{root}/"), *glob.glob(f"{root}/*/"), *glob.glob(f"{root}/*/*/")]
-        return sorted(path.rstrip("/") for path in found)
+        """Returns the folder with the data, those in it, and those in these."""
+        root = (self.data_dir or "").rstrip("/") or "/"
+        below = _folders_in(root)
+        return [root, *below, *(path for folder in below for path in _folders_in(folder))]
 
     def _first(self, pattern: str, what: str) -> str:
-        found = sorted(glob.glob(f"{glob.escape(self.data_dir or '')}/{pattern}", recursive=True))
-        if not found:
-            raise UserError(f"--data_dir={self.data_dir}: no {pattern} for {what} in it")
-        return found[0]
+        for folder in self._folders():
+            for name in fnmatch.filter(list_folder(folder), pattern):
+                return os.path.join(folder, name)
+        raise UserError(f"--data_dir={self.data_dir}: no {pattern} for {what} in it")
+
+
+def _folders_in(folder: str) -> list[str]:
+    return [path for name in list_folder(folder) if is_folder(path := os.path.join(folder, name))]

@@ -18,8 +18,8 @@ from adapter_bert_tf.baseline.space import Range, Space, Values
 
 Distributions = dict[str, BaseDistribution]
 
-# As the paper writes its numbers.
-_STEP = 0.01
+# As the paper writes its numbers. A range that is not much wider is tried without steps.
+_STEP, _FEWEST = 0.01, 5
 _LOOKED_AT = (TrialState.COMPLETE, TrialState.RUNNING)
 
 
@@ -33,7 +33,8 @@ def _to_distribution(values: Values) -> BaseDistribution:
         return CategoricalDistribution(values)
     if isinstance(values.low, int) and isinstance(values.high, int):
         return IntDistribution(values.low, values.high)
-    return FloatDistribution(values.low, values.high, step=_STEP)
+    is_wide = values.high - values.low >= _FEWEST * _STEP
+    return FloatDistribution(values.low, values.high, step=_STEP if is_wide else None)
 
 
 def propose(

@@ -234,7 +234,9 @@ def _run(
     if not done:
         raise StoppedError
     found = RunFolder(settings.output_dir).results()
-    metric = "f1" if run is run_squad else next(iter(found["metrics"]))
+    metric = "f1" if run is run_squad else next(iter(found["metrics"]), None)
+    if metric not in found["metrics"]:
+        raise UserError("it was not scored: expected a dev set with answers or labels")
     return {
         "value": found["metrics"][metric],
         "metric": metric,

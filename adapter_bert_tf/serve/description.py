@@ -24,7 +24,7 @@ from adapter_bert_tf.encoder.adapter import MOST_LAYERS
 from adapter_bert_tf.errors import UserError, some
 from adapter_bert_tf.files import byte_size, exists, file_sizes, list_folder, read_json_object
 from adapter_bert_tf.pack.pack import Pack, parse_pack
-from adapter_bert_tf.serve import DESCRIPTION_FILE
+from adapter_bert_tf.serve import DESCRIPTION_FILE, GRAPH_FILE
 
 FORMAT = 3
 # Marks the description of a baseline without BERT.
@@ -171,8 +171,10 @@ def find_export(path: str | os.PathLike) -> str | None:
     """Returns the folder of a version: `path` itself, or the newest one in it."""
     path = os.fspath(path)
     folders = [path, *(os.path.join(path, number) for number in versions_in(path))]
-    found = (each for each in folders if exists(os.path.join(each, DESCRIPTION_FILE)))
-    return next(found, None)
+    found = [each for each in folders if exists(os.path.join(each, DESCRIPTION_FILE))]
+    # Where folders can't be renamed, one that is being written has no graph yet.
+    whole = (each for each in found if exists(os.path.join(each, GRAPH_FILE)))
+    return next(whole, next(iter(found), None))
 
 
 def versions_in(folder: str) -> list[str]:

@@ -18,7 +18,14 @@ from adapter_bert_tf.base.config import BertConfig
 from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.encoder.variables import is_layer_norm
 from adapter_bert_tf.errors import UserError, first_line, some
-from adapter_bert_tf.files import absolute, exists, is_folder, new_folder, open_bytes
+from adapter_bert_tf.files import (
+    absolute,
+    exists,
+    is_folder,
+    new_folder,
+    open_bytes,
+    remove_half_written,
+)
 from adapter_bert_tf.pack.pack import read_pack
 from adapter_bert_tf.serve import DESCRIPTION_FILE, GRAPH_FILE
 from adapter_bert_tf.serve.baseline import find_baseline, write_baseline
@@ -184,6 +191,7 @@ def find_version(export_dir: str) -> str:
     """
     folder = absolute(export_dir)
     if os.path.basename(folder).isdecimal():
+        remove_half_written(folder)
         if exists(folder):
             raise UserError(f"{export_dir}: this version exists already, and is not overwritten")
         return folder

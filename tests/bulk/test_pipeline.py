@@ -1,6 +1,7 @@
 import collections
 import csv
 import json
+import os
 
 import pytest
 
@@ -95,11 +96,25 @@ def test_wrong_options_inputs_and_outputs_are_told(job, tmp_path):
     for given, told in (
         (["direct_num_worker=2"], "unknown to Beam; expected direct_num_workers"),
         (["direct_num_workers"], "unknown to Beam"),
+        (["direct_num_workers=x"], "direct_num_workers=x: a value that Beam does not take"),
+        (["streaming=yes"], "expected true or false"),
     ):
         with pytest.raises(UserError, match=told):
             check_options("DirectRunner", given)
+    switches = check_options("DirectRunner", ["streaming=true", "pipeline_type_check=false"])
+    assert switches[1:] == ["--streaming", "--no_pipeline_type_check"]
     with pytest.raises(UserError, match="--runner=NoRunner: "):
         check_options("NoRunner", [])
     for pattern, told in (("*.tsv", "no such file"), ("empty*", "all files are empty")):
         with pytest.raises(UserError, match=told):
             prepare_job(Job(**{**vars(job), "input": str(tmp_path / pattern)}))
+
+
+def test_a_pipe_or_device_among_the_files_is_a_bad_one(job, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "endless.csv").symlink_to("/dev/zero")
+    job = prepare_job(job)
+    assert run_job(job, check_options("DirectRunner", [])) == Counts(ROWS, 6)
+    bad = [json.loads(line) for line in open(job.bad_file)]
+    told = [each["file"] for each in bad if "expected a file, not a pipe" in each["problem"]]
+    assert sorted(map(os.path.basename, told)) == ["endless.csv", "pipe.csv"]

@@ -1,5 +1,6 @@
 """The experiment program, as a user starts it."""
 
+import collections
 import glob
 import pathlib
 import random
@@ -12,8 +13,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from optuna.trial import TrialState
 
 from adapter_bert_tf.experiment.records import read_records
+from adapter_bert_tf.experiment.storage import JOURNAL, open_storage
 from tests.programs import run_quickly, run_without_tensorflow
 
 PROGRAM = "adapter_bert_tf.experiment"
@@ -184,27 +187,41 @@ def _values(folder) -> dict:
 def test_workers_that_are_killed_lose_and_repeat_nothing(kind, files, tmp_path, request):
     command = [sys.executable, "-m", PROGRAM, "sweep", *files, *MANY]
     subprocess.run([*command, f"--output_dir={tmp_path}/one"], check=True, capture_output=True)
-    shared = [*command, f"--output_dir={tmp_path}/shared"]
-    if kind == "database":
-        shared.append(f"--storage={request.getfixturevalue('database')}")
+    url = request.getfixturevalue("database") if kind == "database" else None
+    # Machines that share a database have folders, and locks, of their own.
+    folders = [tmp_path / (f"shared{i}" if url else "shared") for i in range(4 if url else 3)]
     generator = random.Random(0)
 
-    def start() -> subprocess.Popen:
-        return subprocess.Popen(shared, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    def start(folder) -> subprocess.Popen:
+        shared = [f"--output_dir={folder}", *([f"--storage={url}"] if url else [])]
+        return subprocess.Popen(
+            [*command, *shared], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
 
-    workers = [start() for _ in range(3 if kind == "database" else 2)]
-    for worker in workers[1:]:
-        # Loading TensorFlow takes 10 seconds; after that it does trials.
-        time.sleep(12 + 6 * generator.random())
+    first, *killed = [start(folder) for folder in folders[:-1]]
+    for worker in killed:
+        next(line for line in worker.stdout if line.startswith("["))  # It has begun a trial.
+        time.sleep(generator.random())
         worker.kill()
         worker.communicate()
-    later = start()
-    for worker in (workers[0], later):
+    later = start(folders[-1])
+    for worker in (first, later):
         out, _ = worker.communicate(timeout=500)
         assert worker.returncode == 0, out
     assert len(_values(tmp_path / "one")) == 24
-    assert _values(tmp_path / "shared") == _values(tmp_path / "one")
-    assert {each.state for each in read_records(str(tmp_path / "shared"))} == {"complete"}
+    assert _values(folders[0]) == _values(tmp_path / "one")
+    states = _states(open_storage(url, str(folders[0] / JOURNAL)))
+    assert [each.count(TrialState.COMPLETE) for each in states.values()] == [1] * 24
+    assert any(len(each) > 1 for each in states.values())  # Killed, and done again.
+
+
+def _states(storage) -> dict[str, list[TrialState]]:
+    """Returns what the storage says of each trial, however often it was begun."""
+    found = collections.defaultdict(list)
+    (study,) = storage.get_all_studies()
+    for frozen in storage.get_all_trials(study._study_id):
+        found[frozen.user_attrs["digest"]].append(frozen.state)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -222,6 +239,10 @@ def test_workers_that_are_killed_lose_and_repeat_nothing(kind, files, tmp_path, 
         (["sweep", "--task=CoLA", "--train_batch_size=0"], "--train_batch_size=0: expected"),
         (["sweep", "--task=CoLA", "--data_dir=/nowhere"], "no folder for CoLA in it"),
         (["sweep", "--task=CoLA", "--deterministic=true,false"], "it can't be varied"),
+        (["sweep", "--task=CoLA", "--metric=accuracy,f1"], "it can't be varied"),
+        (["sweep", "--task=CoLA", "--trials=3"], "--trials: expected with the method no_bert"),
+        (["additional", "--space=hidden_layers=9"], "hidden_layers=9: expected one of 0, 1"),
+        (["squad", "--train_file=a.json"], "expected --predict_file"),
         (["sweep", "--task=CoLA", "--adapter_layers=0+one"], "--adapter_layers=0+one: expected"),
         (["glue", "--tuning=head"], "--tuning=head: glue has the methods full, adapters"),
         (["variants", "--tuning=relu,lora"], "--tuning=lora: variants has the methods houlsby, "),

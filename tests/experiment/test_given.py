@@ -1,4 +1,7 @@
+from collections.abc import Callable
+
 import pytest
+from absl import flags
 
 from adapter_bert_tf import UserError
 from adapter_bert_tf.experiment import given
@@ -7,6 +10,7 @@ from adapter_bert_tf.experiment.given import narrow
 from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.table import PAPER, SMALL, SQUAD
 from adapter_bert_tf.experiment.trials import searches, to_trials
+from tests.own_flags import make_flags
 
 
 def test_a_single_value_of_a_shared_setting_counts_for_all_trials_and_searches():
@@ -64,10 +68,45 @@ def test_other_names_are_not_squad(name):
 
 
 def test_a_sweep_of_files_has_one_dev_set_and_scores_their_test_set():
-    files = {"train_file": ("a.csv",), "seed": (3, 4)}
-    drawn = given._sweep(files)
+    seeds, files = {"seed": (3, 4)}, {"train_file": "a.csv"}
+    drawn = given._sweep(seeds, files)
     assert drawn.fixed == {"split_seed": 3}
     assert not drawn.tests
-    named = given._sweep({**files, "dev_file": ("b.csv",), "test_file": ("c.csv",)})
+    named = given._sweep(seeds, {**files, "dev_file": "b.csv", "test_file": "c.csv"})
     assert named.fixed == {}
     assert named.tests
+
+
+@pytest.fixture
+def program_flags(monkeypatch) -> Callable[[list[str]], object]:
+    """A function that reads flags as the program does."""
+    values = make_flags(monkeypatch)
+    flags.DEFINE_string("output_dir", "out", "")
+    flags.DEFINE_string("profile", "small", "")
+    given.define_flags()
+    return lambda arguments: values(["program", *arguments])
+
+
+def test_the_flags_of_files_are_those_of_a_run(program_flags):
+    given_flags = ["--label_separator=,", "--delimiter=\t", "--label_column=toxic,insult"]
+    program_flags(["--train_file=a.csv", *given_flags])
+    assert given.read_places().values == {
+        "train_file": "a.csv",
+        "label_separator": ",",
+        "delimiter": "\t",
+        "label_column": ("toxic", "insult"),
+    }
+
+
+def test_experiments_of_the_paper_on_files_have_one_dev_set_too(program_flags):
+    program_flags(["--train_file=a.csv", "--seed=1,2"])
+    trials = to_trials(given.read_experiment("tradeoff"))
+    assert {trial.values["split_seed"] for trial in trials} == {1}
+    assert {trial.seed for trial in trials} == {1, 2}
+
+
+def test_searches_are_narrowed(program_flags):
+    program_flags(["--trials=3", "--space=hidden_layers=0,1"])
+    found = [search for search, _ in searches(given.read_experiment("additional"))]
+    assert {search.trials for search in found} == {3}
+    assert {search.space["hidden_layers"] for search in found} == {(0, 1)}

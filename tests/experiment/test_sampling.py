@@ -27,6 +27,16 @@ def test_every_proposal_is_a_design():
         assert all(value in choices for value in tried)
 
 
+def test_a_narrow_range_is_tried_everywhere():
+    space = {"embedding_dropout": Range(0.001, 0.004)}
+    found = {
+        propose([], to_distributions(space), "random", [0, i])["embedding_dropout"]
+        for i in range(9)
+    }
+    assert len(found) == 9
+    assert all(0.001 <= value <= 0.004 for value in found)
+
+
 def test_proposals_depend_on_nothing_but_their_arguments():
     distributions = to_distributions(SMALL)
     done = [_done({"hidden_layers": 1, "filters": 60 + i}, i / 20) for i in range(12)]

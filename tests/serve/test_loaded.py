@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import adapter_bert_tf as ab
 from adapter_bert_tf.serve import DESCRIPTION_FILE, WARMUP_FILE
+from adapter_bert_tf.serve.description import find_export
 from tests.serve.kinds import export_every_kind
 from tests.serve.tasks import PAIRS, TEXTS
 
@@ -122,13 +123,14 @@ def test_what_it_can_not_do_is_told(export, tmp_path):
         ab.load_export(tmp_path / "nowhere")
 
 
-def test_an_export_whose_files_are_not_all_there_is_told_in_a_line(exported, tmp_path):
-    (tmp_path / "1").symlink_to(exported[0])
+def test_a_version_that_is_still_being_written_is_not_taken(exported, tmp_path):
+    (tmp_path / "1").symlink_to(f"{exported[0]}/1")
     os.makedirs(tmp_path / "2" / "assets.extra")
     name = "assets.extra/adapter_bert_tf.json"
     os.symlink(f"{exported[0]}/1/{name}", tmp_path / "2" / name)
-    with pytest.raises(ab.UserError, match="2: can't be loaded") as error:
-        ab.load_export(tmp_path)
+    assert find_export(tmp_path) == str(tmp_path / "1")
+    with pytest.raises(ab.UserError, match="2: .*") as error:
+        ab.load_export(tmp_path / "2")
     assert "\n" not in str(error.value)
 
 

@@ -7,6 +7,8 @@ import shutil
 import pytest
 
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.files import list_folder, make_folders, write_atomically
+from adapter_bert_tf.serve.export import find_version
 from adapter_bert_tf.serve.plan import name_packs, plan_version
 
 BEFORE = pathlib.Path(__file__).parent / "before"
@@ -144,3 +146,14 @@ def test_names_that_requests_can_not_give_are_refused(model, tmp_path):
 def test_changes_that_cannot_be_are_told(model, changes, told):
     with pytest.raises(UserError, match=told):
         plan_version(str(model / "1"), **changes)
+
+
+def test_a_version_that_was_half_uploaded_is_written_again(tmp_path):
+    for folder in ("ram://half/1", "ram://half/2"):
+        make_folders(folder)
+        write_atomically(f"{folder}/saved_model.pb", b"")
+    write_atomically("ram://half/2/.uploading", b"")
+    with pytest.raises(UserError, match="this version exists already"):
+        find_version("ram://half/1")
+    assert find_version("ram://half/2") == "ram://half/2"
+    assert list_folder("ram://half/2") == []
