@@ -118,9 +118,11 @@ _SECONDS = re.compile(rb'"(seconds|examples_per_second)": [0-9.]+')
 def _take(folder: pathlib.Path) -> dict[str, str]:
     """Returns a digest of each file of a run by its path, and takes the files out of the way."""
     found = {
-        str(path.relative_to(folder)): hashlib.sha256(_comparable(path)).hexdigest()
+        str(path.relative_to(folder)): (
+            hashlib.sha256(_comparable(path)).hexdigest() if path.is_file() else "a folder"
+        )
         for path in folder.rglob("*")
-        if path.is_file() and ".tfevents." not in path.name
+        if ".tfevents." not in path.name
     }
     os.rename(folder, folder.with_name(f"made-{time.monotonic_ns()}"))
     return found
@@ -135,6 +137,10 @@ def _comparable(path: pathlib.Path) -> bytes:
     if any(each in path.name for each in _OF_THE_PROCESS):
         return b""
     return _SECONDS.sub(b"", path.read_bytes())
+
+
+# What a worker says when it has been stopped.
+_STOPPED = "the same command resumes it"
 
 
 class Stopped:
@@ -167,26 +173,30 @@ class Stopped:
         workers = start_two(self._flags)
         time.sleep(moment)
         workers[index].send_signal(signal.SIGTERM)
-        codes = [_end_of(each)[0] for each in workers]
+        ends = [_end_of(each) for each in workers]
+        codes = [code for code, *_ in ends]
+        told = [_STOPPED in out for _, out, _ in ends]
         texts = self._finish()
         resumed = [line[-30:] for line in texts[0].splitlines() if "resumed" in line]
         odd = _odd(_take(self._made), self._left_alone)
-        print(f"worker {index} after {moment:.1f} s: {codes} {resumed}", flush=True)
+        print(f"worker {index} after {moment:.1f} s: {codes} {told} {resumed}", flush=True)
         if -signal.SIGKILL in codes:
             return "it had to be killed"
+        if resumed and not all(told):
+            return "it does not say how to resume"
         return f"differs: {odd}" if odd else ""
 
     def _finish(self) -> list[str]:
-        ends = [_end_of(each) for each in start_two(self._flags)]
+        ends = [_end_of(each, patience=600) for each in start_two(self._flags)]
         assert [code for code, *_ in ends] == [0, 0], ends
         return [out for _, out, _ in ends]
 
 
-def _end_of(worker: subprocess.Popen) -> tuple[int, str, str]:
+def _end_of(worker: subprocess.Popen, patience: float = 100) -> tuple[int, str, str]:
     """Returns how a worker ended, and what it printed; if it waits for the other, it is stopped."""
     for stop in (lambda: worker.send_signal(signal.SIGTERM), worker.kill):
         try:
-            out, errors = worker.communicate(timeout=100)
+            out, errors = worker.communicate(timeout=patience)
             return worker.returncode, out, errors
         except subprocess.TimeoutExpired:
             stop()
