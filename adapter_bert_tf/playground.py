@@ -12,6 +12,7 @@ Only this machine can open the page, unless --host says otherwise.
 
 import os
 import sys
+import urllib.parse
 import webbrowser
 
 from absl import flags
@@ -28,7 +29,7 @@ def _main() -> None:
     values = flags.FLAGS
     if values.export_dir is None and values.server is None:
         raise UserError("--export_dir, or --server: expected one of them")
-    if values.server is not None and not values.server.startswith(("http://", "https://")):
+    if values.server is not None and not _is_address(values.server):
         raise UserError(f"--server={values.server}: expected http://HOST:PORT")
     described = None if values.export_dir is None else read_description(values.export_dir)
     name = values.model or (_name_of(described) if described else "bert")
@@ -48,6 +49,14 @@ def _main() -> None:
     if values.open and _has_browser():
         webbrowser.open(server.url)
     server.serve(model, described)
+
+
+def _is_address(server: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(server)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _name_of(described: Description) -> str:

@@ -711,7 +711,6 @@ _FLAGS = {
         *("--export_dir=/nowhere", "--export_dir=PACK", "--server=localhost", "--port=99999"),
         *("--server=http://localhost:1 --port=-1", "--server=http://[ --port=0"),
     ],
-    "adapter_bert_tf.demo": ["--output_dir=/dev/null/x"],
 }
 
 

@@ -74,21 +74,17 @@ class Adapters:
         return self._adapt(output, source, rows.groups, rows.group_tokens, constant)
 
     def _by_task(self, output, source, tasks, sizes, numbers) -> tf.Tensor:
-        *own, gamma, beta = tf.unstack(numbers, len(self._ranks) + 2)
-        variables = dict(zip(self._ranks, own, strict=True))
+        names = list(self._ranks)
 
         def adapt_as(form: AdapterConfig, task, output, source) -> tf.Tensor:
-            weights = {
-                name: (self._values.vector if self._ranks[name] == 1 else self._values.matrix)(
-                    variables[name], task
-                )
-                for name in form.shapes(output.shape[-1])
-            }
+            own = list(form.shapes(output.shape[-1]))
+            chosen = tf.gather(numbers, [names.index(name) for name in own])
+            values = self._values.of_task(chosen, task, [self._ranks[name] for name in own])
 
             def norm(tokens: tf.Tensor) -> tf.Tensor:
-                return self._norms.of_task(tokens, task, gamma, beta)
+                return self._norms.of_task(tokens, task, numbers[-2:])
 
-            return adapt(form, output, source, weights, norm=norm)
+            return adapt(form, output, source, dict(zip(own, values, strict=True)), norm=norm)
 
         def adapt_task(task: tf.Tensor | int, output: tf.Tensor, source: tf.Tensor) -> tf.Tensor:
             branches = [
@@ -152,18 +148,18 @@ class Norms:
         constant = tf.constant(numbers, tf.int32)
         return self._normalize(tokens, rows.groups, rows.token_groups, constant)
 
-    def of_task(self, tokens: tf.Tensor, task, gamma, beta) -> tf.Tensor:
+    def of_task(self, tokens: tf.Tensor, task, numbers: tf.Tensor) -> tf.Tensor:
         """Normalizes the tokens of one task, with its variables of these numbers."""
-        scale, shift = (self._values.vector(number, task) for number in (gamma, beta))
-        return layer_norm(tokens, scale, shift, self._epsilon)
+        gamma, beta = self._values.of_task(numbers, task, [1, 1])
+        return layer_norm(tokens, gamma, beta, self._epsilon)
 
     def _by_task(self, tokens, tasks, token_groups, numbers) -> tf.Tensor:
-        def of_each_token(number: tf.Tensor) -> tf.Tensor:
-            if self._values.tasks == 1:
-                return self._values.vector(number, ONLY)
-            return tf.gather(self._values.vectors(number, tasks, self._width), token_groups)
-
-        gamma, beta = map(of_each_token, tf.unstack(numbers, 2))
+        if self._values.tasks == 1:
+            return self.of_task(tokens, ONLY, numbers)
+        gamma, beta = (
+            tf.gather(self._values.vectors(number, tasks, self._width), token_groups)
+            for number in tf.unstack(numbers, 2)
+        )
         return layer_norm(tokens, gamma, beta, self._epsilon)
 
 

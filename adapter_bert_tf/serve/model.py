@@ -78,8 +78,8 @@ class ServedModel:
         return by_task((encoded,), rows.groups, rows.group_tokens, head, width)
 
     def _dense(self, task: tf.Tensor, layer: str, x: tf.Tensor) -> tf.Tensor:
-        kernel, bias = self.values.numbers(f"head/{layer}", ["kernel", "bias"])
-        return dense(x, self.values.matrix(kernel, task), self.values.vector(bias, task))
+        numbers = tf.constant(self.values.numbers(f"head/{layer}", ["kernel", "bias"]))
+        return dense(x, *self.values.of_task(numbers, task, [2, 1]))
 
 
 def make_values(service: Service) -> Values:

@@ -62,21 +62,34 @@ class Values:
         return self._flat, self._places
 
     def number(self, path: str) -> int:
-        """Returns the number that `vector` and `matrix` take for a path."""
+        """Returns the number that `of_task` and `vectors` take for a path."""
         return self._paths.index(path)
 
     def numbers(self, prefix: str, names: Sequence[str]) -> list[int]:
         """Returns the numbers of several variables of a layer."""
         return [self.number(f"{prefix}/{name}") for name in names]
 
-    def vector(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor:
-        """Returns one task's value of a variable that is a vector."""
-        return self._slice(self._place(number, task))
+    def of_task(
+        self, numbers: tf.Tensor, task: tf.Tensor | int, ranks: Sequence[int]
+    ) -> list[tf.Tensor]:
+        """Returns one task's values of several variables.
 
-    def matrix(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor:
-        """Returns one task's value of a variable that is a matrix."""
-        place = self._place(number, task)
-        return tf.reshape(self._slice(place), place[2:])
+        They are looked up together: one by one, the graph of BERT-base had a sixth more operations.
+
+        Args:
+          numbers: Numbers of the variables, `[variables]`.
+          task: The task.
+          ranks: For each variable, 1 if it is a vector, and 2 if it is a matrix.
+        """
+        places = tf.gather(tf.gather(self._places.read_value(), task), numbers)
+        flat, count = self._flat.read_value(), len(ranks)
+        starts, sizes = (tf.split(places[:, column], count) for column in (0, 1))
+        slices = [tf.slice(flat, *each) for each in zip(starts, sizes, strict=True)]
+        shapes = tf.unstack(places[:, 2:], count)
+        return [
+            tf.reshape(each, shape) if rank == 2 else each
+            for each, shape, rank in zip(slices, shapes, ranks, strict=True)
+        ]
 
     def vectors(self, number: tf.Tensor, tasks: tf.Tensor, width: int) -> tf.Tensor:
         """Returns several tasks' values of a variable that is a vector, `[tasks, width]`."""
@@ -84,12 +97,6 @@ class Values:
         flat, places = self._flat.read_value(), self._places.read_value()
         starts = tf.gather(places, tasks)[:, number, 0]
         return tf.gather(flat, starts[:, None] + tf.range(width, dtype=tf.int64))
-
-    def _place(self, number: tf.Tensor | int, task: tf.Tensor | int) -> tf.Tensor:
-        return tf.gather_nd(self._places.read_value(), tf.stack([task, number]))
-
-    def _slice(self, place: tf.Tensor) -> tf.Tensor:
-        return tf.slice(self._flat, place[:1], place[1:2])
 
     def layout(self) -> dict[str, Any]:
         """Returns what `split` needs in order to find the values again."""

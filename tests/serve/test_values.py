@@ -29,8 +29,9 @@ def values() -> Values:
 @pytest.mark.parametrize("task", range(len(TASKS)))
 def test_a_task_has_its_own_values_or_the_defaults(values, task):
     gamma, kernel = (TASKS[task].get(name, DEFAULTS[name]) for name in ("gamma", "kernel"))
-    np.testing.assert_array_equal(values.vector(values.number("gamma"), task), gamma)
-    np.testing.assert_array_equal(values.matrix(values.number("kernel"), task), kernel)
+    numbers = tf.constant([values.number("gamma"), values.number("kernel")])
+    for found, wanted in zip(values.of_task(numbers, task, [1, 2]), (gamma, kernel), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_the_values_of_several_tasks(values):
