@@ -339,9 +339,11 @@ def test_another_seed_gives_another_pack(files, run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stopped", [0, 1])
+@pytest.mark.parametrize(
+    ("stopped", "kind"), [(0, signal.SIGTERM), (1, signal.SIGTERM), (1, signal.SIGKILL)]
+)
 def test_a_signal_to_one_worker_stops_both_and_they_go_on_with_the_same_bits(
-    files, tmp_path, stopped
+    files, tmp_path, stopped, kind
 ):
     flags = [*files, "--num_train_epochs=3", "--deterministic", "--save_checkpoints_steps=3"]
     folders = [tmp_path / "whole", tmp_path / "stopped"]
@@ -350,11 +352,16 @@ def test_a_signal_to_one_worker_stops_both_and_they_go_on_with_the_same_bits(
         assert worker.returncode == 0, errors
     workers = start_two([*flags, f"--output_dir={folders[1]}"])
     _wait_for(lambda: _checkpoints(folders[1]))
-    workers[stopped].send_signal(signal.SIGTERM)
-    for worker in workers:
-        out, errors = worker.communicate(timeout=300)
-        assert worker.returncode == 143, errors
-        assert "; the same command resumes it" in out
+    workers[stopped].send_signal(kind)
+    ends = [worker.communicate(timeout=300) for worker in workers]
+    codes = [worker.returncode for worker in workers]
+    if kind == signal.SIGTERM:
+        assert codes == [143, 143], ends
+        assert all("; the same command resumes it" in out for out, _ in ends)
+    else:
+        assert codes == [1, -signal.SIGKILL], ends
+        assert ends[0][1].endswith("resumes the run\n")
+        assert ends[0][1].count("error: ") == 1
     for worker in start_two([*flags, f"--output_dir={folders[1]}"]):
         out, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
