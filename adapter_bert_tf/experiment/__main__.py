@@ -14,10 +14,16 @@ from absl import flags
 
 from adapter_bert_tf import entry
 from adapter_bert_tf.errors import UserError
-from adapter_bert_tf.experiment.estimate import describe, estimate_seconds, measure
+from adapter_bert_tf.experiment.estimate import (
+    describe,
+    estimate_seconds,
+    measure,
+    rows_of_files,
+)
 from adapter_bert_tf.experiment.given import define_flags, read_experiment, read_places
 from adapter_bert_tf.experiment.program import Job, define_own_flags, refuse_remote, report
 from adapter_bert_tf.experiment.table import EXPERIMENTS, PROFILES, SWEEP
+from adapter_bert_tf.experiment.trials import searches
 
 PROGRAM = "adapter_bert_tf.experiment"
 NAMES = (*EXPERIMENTS, SWEEP, "report")
@@ -43,8 +49,10 @@ def _main(name: str) -> None:
         return
     print("\n".join(describe(experiment)), flush=True)
     if values.dry_run:
-        hours = estimate_seconds(experiment, measure()) / 3600
-        print(f"about {hours:,.1f} hours of training on this machine, one trial after another")
+        hours = estimate_seconds(experiment, measure(), rows_of_files(experiment, places)) / 3600
+        without = ", without the searches" if searches(experiment) else ""
+        told = f"about {hours:,.1f} hours of training on this machine, one trial after another"
+        print(f"{told}{without}")
         return
     job.run(values.workers, values.retry_failed)
 

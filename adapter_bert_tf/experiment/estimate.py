@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from adapter_bert_tf.base.presets import HUB_PRESETS, MINILM
 from adapter_bert_tf.data.sources import find_task
+from adapter_bert_tf.data.task import DEV, TRAIN
 from adapter_bert_tf.encoder.adapter import AdapterConfig
 from adapter_bert_tf.errors import UserError
+from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.table import SQUAD, Experiment
 from adapter_bert_tf.experiment.trials import Trial, count_trials, searches, to_trials
 from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings
@@ -32,8 +34,25 @@ _EXAMPLES = {
 }
 # Mean tokens of the further tasks whose texts are long.
 _LONG = {"20newsgroups": 450, "economic_news_relevance": 330, "customer_complaints": 250}
+
+
+class Rows(NamedTuple):
+    """The rows of a task.
+
+    Attributes:
+      train: Training examples.
+      dev: Examples of the dev set.
+      tokens: Mean tokens of a row.
+    """
+
+    train: int
+    dev: int
+    tokens: int
+
+
 # Of files that nothing is known about.
-_UNKNOWN = (5000, 500, 40)
+_UNKNOWN = Rows(5000, 500, 40)
+_TOKENS_OF_A_WORD = 1.3
 # What is measured: rows of a small and of a large batch, and their tokens.
 _BATCHES, _TOKENS = (8, 32), 40
 # A forward pass, as a part of a step of full fine-tuning.
@@ -147,32 +166,49 @@ class Cost(NamedTuple):
 Costs = Mapping[str, Cost]
 
 
-def estimate_seconds(experiment: Experiment, costs: Costs) -> float:
+def estimate_seconds(experiment: Experiment, costs: Costs, own: Rows | None = None) -> float:
     """Returns how long all trials take, one after another, without the searches.
 
     Args:
       experiment: The experiment.
       costs: Tuning method -> what it costs.
+      own: The rows of one's own files, from `rows_of_files`.
     """
     sizes, counts = sizes_of(experiment.bert), count_trials(experiment)
     total = 0.0
-    for key, trials in _by_method(experiment).items():
-        mean = sum(_seconds(trial, sizes, costs) for trial in trials) / len(trials)
-        total += mean * counts[key]
+    for (task, method), trials in _by_method(experiment).items():
+        rows = own or _rows_of(task)
+        mean = sum(_seconds(trial, sizes, rows, costs) for trial in trials) / len(trials)
+        total += mean * counts[task, method]
     return total
 
 
-def _seconds(trial: Trial, sizes: Sizes, costs: Costs) -> float:
+def rows_of_files(experiment: Experiment, places: Places) -> Rows | None:
+    """Returns the rows of one's own files; None where there are none, or nothing is known."""
+    settings = places.settings(to_trials(experiment)[0])
+    if settings.train_file is None or not isinstance(settings, ClassifierSettings):
+        return None
+    from adapter_bert_tf.data.sources import RecordFiles
+    from adapter_bert_tf.run.source import find_source, split_names
+
+    source = find_source(settings)
+    if isinstance(source, RecordFiles):
+        return None
+    train, *dev = (source.read(name) for name in (TRAIN, *split_names(settings, source, DEV)))
+    words = sum(len(text.split()) for text in (*train.texts, *(train.pairs or ())))
+    return Rows(len(train), sum(map(len, dev)), round(_TOKENS_OF_A_WORD * words / len(train)) + 2)
+
+
+def _seconds(trial: Trial, sizes: Sizes, rows: Rows, costs: Costs) -> float:
     defaults = SquadSettings if trial.task == SQUAD else ClassifierSettings
 
     def value(name: str) -> float:
         # What limits examples has no default.
         return trial.values.get(name, getattr(defaults, name, None)) or math.inf
 
-    known = _examples(trial.task)
-    train = min(known[0], value("max_train_examples"))
-    dev = min(known[1], value("max_predict_examples"))
-    row = sizes.layers * sizes.layer * min(known[2], value("max_seq_length"))
+    train = min(rows.train, value("max_train_examples"))
+    dev = min(rows.dev, value("max_predict_examples"))
+    row = sizes.layers * sizes.layer * min(rows.tokens, value("max_seq_length"))
     full = costs["full"]
     cost = full if trial.values.get("tuning") == "full" else costs["adapters"]
     steps = math.ceil(train / value("train_batch_size"))
@@ -180,15 +216,14 @@ def _seconds(trial: Trial, sizes: Sizes, costs: Costs) -> float:
     return value("num_train_epochs") * epoch
 
 
-def _examples(task: str) -> tuple[int, int, int]:
-    """Returns the sizes of the training and the dev set, and the mean tokens of a row."""
+def _rows_of(task: str) -> Rows:
     if task in _EXAMPLES:
-        return _EXAMPLES[task]
+        return Rows(*_EXAMPLES[task])
     try:
         sizes = find_task(task).sizes
     except UserError:  # Files of one's own.
         return _UNKNOWN
-    return (*sizes[:2], _LONG.get(task, _UNKNOWN[-1])) if sizes else _UNKNOWN
+    return Rows(*sizes[:2], _LONG.get(task, _UNKNOWN.tokens)) if sizes else _UNKNOWN
 
 
 def measure() -> Costs:

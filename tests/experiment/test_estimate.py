@@ -1,13 +1,18 @@
+import dataclasses
+
 import pytest
 
 from adapter_bert_tf import AdapterConfig, ClassificationHead, TaskModel, Tuning, load_encoder
 from adapter_bert_tf.experiment.estimate import (
     Cost,
+    Rows,
     Sizes,
     describe,
     estimate_seconds,
+    rows_of_files,
     sizes_of,
 )
+from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.table import PAPER, SQUAD, Arm, Experiment
 from tests import tiny
 
@@ -74,3 +79,18 @@ def test_all_trials_are_described():
         ["top_k", "55"],
         ["adapters", "56"],
     ]
+
+
+def test_one_s_own_files_are_counted(tmp_path):
+    lines = ["text,label", *(f"one two three four,{row % 2}" for row in range(30))]
+    (tmp_path / "train.csv").write_text("\n".join(lines))
+    (tmp_path / "dev.csv").write_text("\n".join(lines[:11]))
+    experiment = Experiment("", ("own files",), "minilm", (Arm("adapters"),), seeds=(0,))
+    files = {"train_file": f"{tmp_path}/train.csv", "dev_file": f"{tmp_path}/dev.csv"}
+    rows = rows_of_files(experiment, Places(str(tmp_path), values=files))
+    assert rows == Rows(30, 10, 7)
+    costs = dict.fromkeys(("adapters", "full"), Cost(1.0, 0.0))
+    # Three epochs of a single batch.
+    assert estimate_seconds(experiment, costs, rows) == 3
+    of_a_task = dataclasses.replace(experiment, tasks=("CoLA",))
+    assert rows_of_files(of_a_task, Places(str(tmp_path))) is None
