@@ -300,7 +300,7 @@ SMALL = {
         arms=(
             Arm(FULL, {"learning_rate": (5e-5,)}),
             Arm(TOP_K, {"learning_rate": (1e-4,), "top_k": (3,)}),
-            Arm(ADAPTERS, {"learning_rate": (3e-4, 1e-3), "adapter_size": (64,)}),
+            Arm(ADAPTERS, {"learning_rate": (3e-4, 5e-4, 1e-3), "adapter_size": (64,)}),
             # 40 trials, as the program has by default, would take longer than all others together.
             Arm(NO_BERT, search=Search(SPACE, trials=10)),
         ),
