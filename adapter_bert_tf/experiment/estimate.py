@@ -16,6 +16,7 @@ from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.table import SQUAD, Experiment
 from adapter_bert_tf.experiment.trials import Trial, count_trials, searches, to_trials
+from adapter_bert_tf.options import options_of
 from adapter_bert_tf.run.settings import ClassifierSettings, SquadSettings
 
 # Training and dev examples, and their mean tokens, where the task's definition does not say them.
@@ -103,12 +104,9 @@ class Sizes:
         return {"full": self.total, "layer_norm": norms}.get(tuning, 0)
 
     def _adapters(self, values: Mapping[str, Any]) -> int:
-        prefix = "adapter_"
-        given = {
-            name.removeprefix(prefix): value
-            for name, value in values.items()
-            if name.startswith(prefix)
-        }
+        # `adapter_drop` is one of the flags of tuning.
+        names = options_of(AdapterConfig, "adapter_")
+        given = {name.removeprefix("adapter_"): values[name] for name in names if name in values}
         config = AdapterConfig(**given)
         each = sum(map(math.prod, config.shapes(self.width).values()))
         return each * len(config.sites) * len(config.in_layers(self.layers))

@@ -26,6 +26,7 @@ from tests import tiny
             AdapterConfig(sites=("attention",), layers=(1, 4), layer_norm=True),
             Tuning(),
         ),
+        ({"adapter_size": 4, "adapter_drop": 2}, AdapterConfig(size=4), Tuning(adapter_drop=2)),
         ({"tuning": "full"}, None, Tuning("full")),
         ({"tuning": "layer_norm"}, None, Tuning("layer_norm")),
         ({"tuning": "top_k", "top_k": 2}, None, Tuning("top_k", k=2)),
