@@ -9,7 +9,6 @@ Scores are of the dev sets. The cost is that of the signature `all` of an export
 a pack, on a text of 128 tokens, as a ratio to that without dropped layers.
 """
 
-import dataclasses
 import os
 import tempfile
 
@@ -18,6 +17,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
+import numpy as np
 import tensorflow as tf
 from absl import app, flags, logging
 from serving_rows import multiply_pack
@@ -27,12 +27,10 @@ from adapter_bert_tf.base.load import find_base
 from adapter_bert_tf.data.task import DEV
 from adapter_bert_tf.experiment.places import Places
 from adapter_bert_tf.experiment.records import read_records
-from adapter_bert_tf.pack.pack import read_pack, read_tensors, write_pack
 from adapter_bert_tf.run.settings import ClassifierSettings, make_settings
 from adapter_bert_tf.run.source import find_source
 from adapter_bert_tf.serve.export import export_packs
 from adapter_bert_tf.serve.loaded import load_export
-from adapter_bert_tf.serve.service import ServedTask
 from adapter_bert_tf.task import load_task
 
 _SWEEP = flags.DEFINE_string("sweep", None, "Folder of the sweep.", required=True)
@@ -44,27 +42,22 @@ _MOST = 4
 _TEXT = " ".join(["word"] * 126)
 
 
-def _drop(pack: str, layers: int, folder: str) -> str:
-    """Writes a pack without what it has in the lowest layers."""
-    read = read_pack(pack)
-    dropped = ServedTask(read.task, read, read_tensors(pack, read)).without_lowest(layers)
-    tuning = dataclasses.replace(read.tuning, adapter_drop=0)
-    write_pack(folder, dataclasses.replace(dropped.pack, tuning=tuning), dropped.tensors)
-    return folder
-
-
 def _scores(record, folder: str) -> list[float]:
-    """The metric of a trial's pack without its 0 to _MOST lowest layers."""
+    """The metric of exports of a trial's pack without its 0 to _MOST lowest layers."""
     pack = os.path.join(_SWEEP.value, record.folder, "pack")
     given = {**Places("", _DATA.value).of_task(record.task), "output_dir": "unused"}
     examples = find_source(make_settings(ClassifierSettings, given)).read(DEV)
-    return [
-        100
-        * load_task(_drop(pack, n, f"{folder}/{n}"), bert=_BERT.value).score(examples)[
-            record.metric
-        ]
-        for n in range(_MOST + 1)
-    ]
+    head, base = load_task(pack, bert=_BERT.value).head, find_base(_BERT.value)
+    rows = {"text": examples.texts, "text_pair": examples.pairs}
+    found = []
+    for n in range(_MOST + 1):
+        export_packs(base, [pack], f"{folder}/{n}", drop_layers=n)
+        asked = {name: column for name, column in rows.items() if column is not None}
+        answers = load_export(f"{folder}/{n}").ask("serving_default", asked)
+        logits = np.log(np.array(answers["probabilities"]))
+        scores = dict(head.evaluate([record.metric], np.array(examples.labels), logits))
+        found.append(100 * scores[record.metric])
+    return found
 
 
 def _costs(pack: str, folder: str) -> list[float]:
