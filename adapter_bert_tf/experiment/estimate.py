@@ -183,8 +183,11 @@ def estimate_seconds(experiment: Experiment, costs: Costs, own: Rows | None = No
 
 def rows_of_files(experiment: Experiment, places: Places) -> Rows | None:
     """Returns the rows of one's own files; None where there are none, or nothing is known."""
-    settings = places.settings(to_trials(experiment)[0])
-    if settings.train_file is None or not isinstance(settings, ClassifierSettings):
+    trials = to_trials(experiment)  # None, if there are only searches.
+    if "train_file" not in places.values or not trials:
+        return None
+    settings = places.settings(trials[0])
+    if not isinstance(settings, ClassifierSettings):
         return None
     from adapter_bert_tf.data.sources import RecordFiles
     from adapter_bert_tf.run.source import find_source, split_names

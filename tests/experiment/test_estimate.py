@@ -93,5 +93,8 @@ def test_one_s_own_files_are_counted(tmp_path):
     costs = dict.fromkeys(("adapters", "full"), Cost(1.0, 0.0))
     # Three epochs of a single batch.
     assert estimate_seconds(experiment, costs, rows) == 3
+    # Without files nothing is looked for, and with searches alone there is nothing to count.
     of_a_task = dataclasses.replace(experiment, tasks=("CoLA",))
-    assert rows_of_files(of_a_task, Places(str(tmp_path))) is None
+    assert rows_of_files(of_a_task, Places(str(tmp_path), "/nowhere")) is None
+    searched = dataclasses.replace(experiment, arms=())
+    assert rows_of_files(searched, Places(str(tmp_path), values=files)) is None
