@@ -28,6 +28,7 @@ from adapter_bert_tf.baseline.words import (
 from adapter_bert_tf.data.task import TRAIN
 from adapter_bert_tf.errors import file_error
 from adapter_bert_tf.files import make_folders, new_file, open_bytes
+from adapter_bert_tf.text.ragged import row_of
 
 # Words of a text that a convolution reads.
 MOST_WORDS = 128
@@ -37,7 +38,7 @@ Inputs = dict[str, tf.Tensor]
 
 def word_inputs(words: tf.RaggedTensor) -> Inputs:
     """Returns vectors of words, `[rows, (words), width]`, as a convolution takes them."""
-    return {EMBEDDED: words.flat_values, WORD_ROWS: words.value_rowids()}
+    return {EMBEDDED: words.flat_values, WORD_ROWS: row_of(words.row_splits)}
 
 
 def embed_texts(design: Design, module: TextModule, texts: tf.Tensor) -> Inputs:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.baseline.words import split_words
+from adapter_bert_tf.text.ragged import row_of
 
 # Texts that are embedded together, outside of training.
 _TOGETHER = 256
@@ -129,13 +130,19 @@ class TableModule(TextModule):
         return rows.with_values(tf.gather(self.table, rows.flat_values))
 
 
-def pool(table: tf.Tensor, rows: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the sum of a text's rows over the square root of their number, as TF-Hub's do."""
-    # One kernel looks up and sums; its gradient has only the rows that were looked up.
+def pool(table: tf.Tensor, rows: tf.RaggedTensor, is_sparse: bool = True) -> tf.Tensor:
+    """Returns the sum of a text's rows over the square root of their number, as TF-Hub's do.
+
+    Args:
+      table: The table.
+      rows: The table's rows of each text.
+      is_sparse: Whether the table's gradient has only the rows that were looked up.
+    """
+    # One kernel looks up and sums.
     return tf.sparse.segment_sqrt_n(
         table,
         tf.cast(rows.flat_values, tf.int32),
-        rows.value_rowids(),
+        row_of(rows.row_splits),
         num_segments=tf.cast(rows.nrows(), tf.int32),
-        sparse_gradient=True,
+        sparse_gradient=is_sparse,
     )

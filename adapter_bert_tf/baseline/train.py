@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 from adapter_bert_tf.baseline.features import Prepared
-from adapter_bert_tf.baseline.model import BaselineModel
+from adapter_bert_tf.baseline.model import WIDE, BaselineModel
 from adapter_bert_tf.data.task import DEV, TRAIN
 from adapter_bert_tf.errors import UserError
 from adapter_bert_tf.heads.head import Head
@@ -22,6 +21,7 @@ from adapter_bert_tf.heads.head import Head
 BATCH = 128
 _PATIENCE, _LOWER = 3, 0.98
 _SCORED_TOGETHER = 512
+_FIRST_SUM, _EPSILON = 0.1, 1e-7
 # Steps of a pass: small sets are not scored after each few steps, large ones more than once.
 _FEWEST, _MOST = 16, 128
 
@@ -70,10 +70,8 @@ class Training:
         model.ensure_built(prepared.module.width)
         self._train_labels = tf.constant(labels[TRAIN])
         design = model.design
-        self._optimizers = [
-            _Optimizer(design.deep_rate, [*model.deep_variables(), *self._reader.trained]),
-            _Optimizer(design.wide_rate, [model.wide]),
-        ]
+        self._deep = _Adagrad(design.deep_rate, [*model.deep_variables(), *self._reader.trained])
+        self._wide = _Adagrad(design.wide_rate, [model.wide])
         self._steps = tf.function(
             self._do_steps, [tf.TensorSpec([None, None], tf.int32)], autograph=False
         )
@@ -86,7 +84,7 @@ class Training:
     @property
     def trained(self) -> list[tf.Variable]:
         """Returns all that is trained."""
-        return [each for optimizer in self._optimizers for each in optimizer.variables]
+        return [*self._deep.variables, *self._wide.variables]
 
     def run(
         self, watch: Callable[[int, float], None], is_stopped: Callable[[], bool]
@@ -137,16 +135,20 @@ class Training:
 
     def _step(self, rows: tf.Tensor) -> tf.Tensor:
         labels = tf.gather(self._train_labels, rows)
-        variables = self.trained
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
+            tape.watch(self._deep.variables)
             inputs = self._reader(TRAIN, rows)
-            outputs = self._model(inputs, training=True)
+            # Each of the batch's features once, for sum, regularization and update alike.
+            used, places, uses = tf.unique_with_counts(inputs[WIDE].flat_values)
+            inputs[WIDE] = inputs[WIDE].with_flat_values(places)
+            weights = tf.gather(self._model.wide, used)
+            tape.watch(weights)
+            outputs = self._model(inputs, training=True, wide=weights)
             loss = tf.reduce_mean(self._head.loss(labels, outputs))
-            total = loss + self._model.penalty(inputs)
-        gradients = iter(tape.gradient(total, variables))
-        for optimizer in self._optimizers:
-            optimizer.apply([next(gradients) for _ in optimizer.variables])
+            total = loss + self._model.penalty(weights, uses, tf.size(rows))
+        of_weights, *of_deep = tape.gradient(total, [weights, *self._deep.variables])
+        self._deep.apply([_add_up(each) for each in of_deep])
+        self._wide.apply([tf.IndexedSlices(of_weights, used)])
         return loss
 
     def _batches(self) -> Iterator[np.ndarray]:
@@ -179,18 +181,35 @@ class Training:
         return values | module
 
 
-class _Optimizer:
-    """Adagrad with a rate of its own for a part of the model.
+def _add_up(gradient: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | tf.IndexedSlices | None:
+    """Adds up the gradients of equal rows."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    used, places = tf.unique(gradient.indices)
+    sums = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(used))
+    return tf.IndexedSlices(sums, used)
 
-    It is Keras's older one, because its step is a single kernel for each variable.
+
+class _Adagrad:
+    """Adagrad with Keras's defaults and a rate of its own for a part of the model.
+
+    TensorFlow's kernels are called directly, because Keras would add up the gradients of equal rows
+    again.
     """
 
     def __init__(self, rate: float, variables: list[tf.Variable]):
         self.variables = variables
-        self._adagrad = tf_keras.optimizers.legacy.Adagrad(rate)
-        # Now, because a step in a loop can't make variables. This changes nothing.
-        self.apply([tf.zeros_like(each) for each in variables])
+        self._rate = rate
+        self._sums = [tf.Variable(tf.fill(each.shape, _FIRST_SUM)) for each in variables]
 
-    def apply(self, gradients: list) -> None:
-        pairs = zip(gradients, self.variables, strict=True)
-        self._adagrad.apply_gradients([pair for pair in pairs if pair[0] is not None])
+    def apply(self, gradients: list[tf.Tensor | tf.IndexedSlices | None]) -> None:
+        """Changes the variables. Rows of sparse gradients are different ones."""
+        for variable, total, gradient in zip(self.variables, self._sums, gradients, strict=True):
+            places = {"var": variable.handle, "accum": total.handle}
+            rates = {"lr": self._rate, "epsilon": _EPSILON}
+            if isinstance(gradient, tf.IndexedSlices):
+                tf.raw_ops.ResourceSparseApplyAdagradV2(
+                    **places, **rates, grad=gradient.values, indices=gradient.indices
+                )
+            elif gradient is not None:
+                tf.raw_ops.ResourceApplyAdagradV2(**places, **rates, grad=gradient)

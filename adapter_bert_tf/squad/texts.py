@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from adapter_bert_tf.squad.windows import Contexts
+from adapter_bert_tf.text.ragged import row_of
 from adapter_bert_tf.text.tokenizer import Tokenizer
 
 _SPACE = ord(" ")
@@ -220,7 +221,7 @@ class _Layout:
         last_word = tf.searchsorted(self.starts, end - 1, "right", tf.int64) - 1
         rows = tf.ragged.range(first_word, last_word + 1)
         joined = tf.strings.unsorted_segment_join(
-            tf.gather(self.words, rows.flat_values), _row_of(rows.row_splits), rows.nrows(), " "
+            tf.gather(self.words, rows.flat_values), row_of(rows.row_splits), rows.nrows(), " "
         )
         start_byte, end_byte = tf.gather(self.bytes, start), tf.gather(self.bytes, end)
         before = start_byte - tf.gather(self.bytes, tf.gather(self.starts, first_word))
@@ -244,7 +245,7 @@ def _lay_out(tokenizer: Tokenizer, contexts: Contexts) -> _Layout:
     codes = tf.gather(split.flat_values, characters)
     is_first = tf.gather(is_space, characters - 1)
     part_splits = tf.gather(_running(is_first), split_starts)
-    word_of = _row_of(split_starts)
+    word_of = row_of(split_starts)
     # A span that starts inside of a word is in a word with several tokens.
     inside = tf.where(tf.gather(tokens.row_lengths() > 1, word_of))
     key = tf.cast(codes, tf.int64) + word_of * _AFTER_SPACE
@@ -263,15 +264,6 @@ def _lay_out(tokenizer: Tokenizer, contexts: Contexts) -> _Layout:
 def _running(values: tf.Tensor) -> tf.Tensor:
     """Returns the sum of the values before each of them, and of all."""
     return tf.concat([[0], tf.cumsum(tf.cast(values, tf.int64))], 0)
-
-
-def _row_of(splits: tf.Tensor) -> tf.Tensor:
-    """Returns the row of each value of a ragged tensor.
-
-    `value_rowids` would make a matrix of all rows by the longest row on the way.
-    """
-    ends = tf.math.unsorted_segment_sum(tf.ones_like(splits[1:]), splits[1:], splits[-1] + 1)
-    return tf.cumsum(ends)[:-1]
 
 
 def _like(keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -309,7 +301,7 @@ def _lay_out_tokens(
       parts: The first split character of each part of a word, `[parts]`.
       part_splits: The first part of each word, `[words + 1]`.
     """
-    ids, word_of = tokens.flat_values, _row_of(tokens.row_splits)
+    ids, word_of = tokens.flat_values, row_of(tokens.row_splits)
     lengths, continues = (tf.gather(each, ids) for each in _pieces(tokenizer.vocabulary.tokens))
     part = _running(~continues)
     found = tf.gather(part, tokens.row_splits)
