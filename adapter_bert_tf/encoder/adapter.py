@@ -178,7 +178,19 @@ def adapt(
     activate: Activation | None = None,
     norm: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> tf.Tensor:
-    """Computes what an adapter makes of a sub-layer's output.
+    """Computes what an adapter makes of a sub-layer's output: see `change`."""
+    return output + change(config, output, source, weights, activate, norm)
+
+
+def change(
+    config: AdapterConfig,
+    output: tf.Tensor,
+    source: tf.Tensor | None,
+    weights: Mapping[str, tf.Tensor],
+    activate: Activation | None = None,
+    norm: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> tf.Tensor:
+    """Computes what an adapter adds to a sub-layer's output.
 
     Args:
       config: The adapter's design.
@@ -206,4 +218,4 @@ def adapt(
     update = dense(x, weights["up/kernel"], weights["up/bias"])
     if config.scaling != 1:
         update *= config.scaling
-    return output * (1 + update) if config.multiplicative else output + update
+    return output * update if config.multiplicative else update

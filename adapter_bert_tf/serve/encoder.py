@@ -9,13 +9,13 @@ from official.nlp.modeling import layers
 
 from adapter_bert_tf import internals
 from adapter_bert_tf.encoder import fast
-from adapter_bert_tf.encoder.adapter import AdapterConfig
+from adapter_bert_tf.encoder.adapter import ATTENTION, FEED_FORWARD, AdapterConfig
 from adapter_bert_tf.encoder.adapter_layer import InputOf
 from adapter_bert_tf.encoder.block import AdapterEncoderBlock
 from adapter_bert_tf.encoder.encoder import AdapterBertEncoder
 from adapter_bert_tf.serve.attention import Attention, RowAttention
 from adapter_bert_tf.serve.forks import Forks
-from adapter_bert_tf.serve.layers import Adapters, Norms, TaskAdapter, TaskLayerNorm
+from adapter_bert_tf.serve.layers import Site, Sites
 from adapter_bert_tf.serve.rows import Batch, Texts
 from adapter_bert_tf.serve.values import Values, served_width
 from adapter_bert_tf.text.inputs import IDS, MASK, SEGMENTS
@@ -26,8 +26,7 @@ class _Shared:
     """What the layers of the encoder share."""
 
     batch: Batch
-    norms: Norms
-    adapters: Adapters | None
+    sites: Sites
     attention: Attention
 
 
@@ -64,9 +63,8 @@ class TaskEncoder(AdapterBertEncoder):
         norm_epsilon: float,
         **kwargs,
     ):
-        norms = Norms(values, hidden_size, norm_epsilon)
-        adapters = Adapters(forms, form_of_task, values, norms, hidden_size) if adapter else None
-        shared = _Shared(Batch(num_attention_heads, forks), norms, adapters, Attention())
+        sites = Sites(forms, form_of_task, values, hidden_size, norm_epsilon)
+        shared = _Shared(Batch(num_attention_heads, forks), sites, Attention())
         # Keras allows no attribute to be set before its own __init__, which calls `make_block`.
         self.__dict__["_shared"] = shared
         with fast.switched(on=True):
@@ -78,7 +76,7 @@ class TaskEncoder(AdapterBertEncoder):
                 norm_epsilon=norm_epsilon,
                 **kwargs,
             )
-        norm = TaskLayerNorm(shared.batch, shared.norms, "embeddings/layer_norm")
+        norm = Site(shared.batch, sites, sites.at("embeddings/layer_norm"))
         positions = internals.get_encoder_layers(self)["positions"].get_config()
         replaced = {
             "norm": norm,
@@ -149,18 +147,25 @@ class _TaskBlock(AdapterEncoderBlock):
                 ),
             }
         )
-        for name in ("attention_norm", "output_norm"):
-            path = f"{self.name}/{layers[name].name}"
-            layers[name] = TaskLayerNorm(shared.batch, shared.norms, path)
+        for site, sublayer, dropout, norm in (
+            (ATTENTION, "attention", "attention_dropout", "attention_norm"),
+            (FEED_FORWARD, "intermediate", "output_dropout", "output_norm"),
+        ):
+            layers[norm] = self._make_norm(site, layers[norm], layers[dropout], layers[sublayer])
         return layers
 
     def make_site(self, site, sublayer, norm, dropout):
-        shared = self._shared
-        if shared.adapters is None or self.adapter is None or site not in self.adapter.sites:
-            return super().make_site(site, sublayer, norm, dropout)
-        source = InputOf(sublayer) if shared.adapters.read_inputs else None
-        numbers = shared.adapters.at(f"{self.name}/{site}_adapter", f"{self.name}/{norm.name}")
-        return TaskAdapter(shared.batch, shared.adapters, numbers, source)
+        # The adapter is computed with the LayerNorm, which takes only the sum of both branches.
+        with fast.switched(self.is_fast):
+            return fast.make_dropout(dropout)
+
+    def _make_norm(self, site: str, norm, dropout, sublayer) -> Site:
+        sites, path = self._shared.sites, f"{self.name}/{norm.name}"
+        if self.adapter is None or site not in self.adapter.sites:
+            return Site(self._shared.batch, sites, sites.at(path))
+        numbers = sites.at(path, f"{self.name}/{site}_adapter")
+        source = InputOf(sublayer) if sites.read_inputs else None
+        return Site(self._shared.batch, sites, numbers, InputOf(dropout), source)
 
     def call(self, inputs, output_range: int | None = None):
         """Calls the layer. An `output_range` of 1 means the first token of every row."""

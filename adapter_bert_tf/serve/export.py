@@ -242,7 +242,7 @@ def _tracked(model: ServedModel) -> tf.Module:
     """
     module = tf.Module()
     module.base = list(model.base.values())
-    module.values, module.places = model.values.variables
+    module.values, module.places = model.values.tracked
     return module
 
 

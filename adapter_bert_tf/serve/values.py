@@ -4,6 +4,7 @@ Each task has its own LayerNorms, adapters and head. `Values` holds them in one 
 is stored in a form that is faster to compute with: see `to_served`.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,7 +47,9 @@ class Values:
         for (start, size, *_), entry in zip(places, entries, strict=True):
             flat[start : start + size] = np.ravel(entry)
         self._flat = tf.Variable(flat, trainable=False)
-        self._places = tf.Variable(places[self._numbers], trainable=False)
+        # As a constant, the places of a single task are looked up once, when the graph is loaded.
+        hold = tf.constant if len(tasks) == 1 else functools.partial(tf.Variable, trainable=False)
+        self._places = hold(places[self._numbers])
 
     @property
     def tasks(self) -> int:
@@ -54,15 +57,15 @@ class Values:
         return len(self._numbers)
 
     @property
-    def variables(self) -> tuple[tf.Variable, tf.Variable]:
-        """The values, and their places.
+    def tracked(self) -> tuple[tf.Variable, tf.Variable | tf.Tensor]:
+        """What a SavedModel keeps: the values, and their places.
 
         The places are `[tasks, paths, 4]`: the start, the size, the rows and the columns.
         """
         return self._flat, self._places
 
     def number(self, path: str) -> int:
-        """Returns the number that `of_task` and `vectors` take for a path."""
+        """Returns the number that `of_task` takes for a path."""
         return self._paths.index(path)
 
     def numbers(self, prefix: str, names: Sequence[str]) -> list[int]:
@@ -81,22 +84,15 @@ class Values:
           task: The task.
           ranks: For each variable, 1 if it is a vector, and 2 if it is a matrix.
         """
-        places = tf.gather(tf.gather(self._places.read_value(), task), numbers)
-        flat, count = self._flat.read_value(), len(ranks)
-        starts, sizes = (tf.split(places[:, column], count) for column in (0, 1))
-        slices = [tf.slice(flat, *each) for each in zip(starts, sizes, strict=True)]
-        shapes = tf.unstack(places[:, 2:], count)
+        count, flat = len(ranks), tf.convert_to_tensor(self._flat)
+        places = tf.gather(tf.gather(tf.convert_to_tensor(self._places), task), numbers)
+        parts = tf.split(tf.reshape(places, [-1]), [1, 1, 2] * count)
+        starts, sizes, sides = (parts[column::3] for column in range(3))
+        slices = [tf.slice(flat, start, size) for start, size in zip(starts, sizes, strict=True)]
         return [
             tf.reshape(each, shape) if rank == 2 else each
-            for each, shape, rank in zip(slices, shapes, ranks, strict=True)
+            for each, shape, rank in zip(slices, sides, ranks, strict=True)
         ]
-
-    def vectors(self, number: tf.Tensor, tasks: tf.Tensor, width: int) -> tf.Tensor:
-        """Returns several tasks' values of a variable that is a vector, `[tasks, width]`."""
-        # `tf.gather` of a variable itself would make later reads of the variable copy all of it.
-        flat, places = self._flat.read_value(), self._places.read_value()
-        starts = tf.gather(places, tasks)[:, number, 0]
-        return tf.gather(flat, starts[:, None] + tf.range(width, dtype=tf.int64))
 
     def layout(self) -> dict[str, Any]:
         """Returns what `split` needs in order to find the values again."""

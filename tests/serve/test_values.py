@@ -34,20 +34,15 @@ def test_a_task_has_its_own_values_or_the_defaults(values, task):
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_the_values_of_several_tasks(values):
-    found = values.vectors(tf.constant(values.number("gamma")), tf.constant([2, 0]), 5)
-    np.testing.assert_array_equal(found, [DEFAULTS["gamma"], TASKS[0]["gamma"]])
-
-
 def test_they_are_split_again(values):
-    flat, _ = values.variables
+    flat, _ = values.tracked
     defaults, tasks = split(flat.numpy(), values.layout())
     np.testing.assert_equal(defaults, DEFAULTS)
     np.testing.assert_equal(tasks, [{k: v for k, v in t.items() if k != "other"} for t in TASKS])
 
 
 def test_too_few_are_told(values):
-    flat, _ = values.variables
+    flat, _ = values.tracked
     with pytest.raises(ValueError, match="values instead of"):
         split(flat.numpy()[:-1], values.layout())
 
