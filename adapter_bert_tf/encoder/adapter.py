@@ -170,18 +170,6 @@ class AdapterConfig:
         return options.in_json(self)
 
 
-def adapt(
-    config: AdapterConfig,
-    output: tf.Tensor,
-    source: tf.Tensor | None,
-    weights: Mapping[str, tf.Tensor],
-    activate: Activation | None = None,
-    norm: Callable[[tf.Tensor], tf.Tensor] | None = None,
-) -> tf.Tensor:
-    """Computes what an adapter makes of a sub-layer's output: see `change`."""
-    return output + change(config, output, source, weights, activate, norm)
-
-
 def change(
     config: AdapterConfig,
     output: tf.Tensor,

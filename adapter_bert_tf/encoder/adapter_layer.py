@@ -8,7 +8,7 @@ import tf_keras
 
 from adapter_bert_tf.encoder import fast
 from adapter_bert_tf.encoder.activations import get_activation
-from adapter_bert_tf.encoder.adapter import AdapterConfig, adapt
+from adapter_bert_tf.encoder.adapter import AdapterConfig, change
 
 
 class InputOf:
@@ -101,9 +101,10 @@ class Adapter(tf_keras.layers.Layer):
             source = self.source.take()
         output = self.dropout(output, training=training)
         width = output.shape[-1]
-        adapted = adapt(
+        flat = tf.reshape(output, [-1, width])
+        adapted = flat + change(
             self.config,
-            tf.reshape(output, [-1, width]),
+            flat,
             None if source is None else tf.reshape(tf.cast(source, output.dtype), [-1, width]),
             self._gated(),
             fast.activation(self._activation, training) if self.is_fast else None,
